@@ -1,0 +1,42 @@
+# A room is a folder of src/ and one static library. Its headers are reached through a link farm,
+# build/rooms/<room>/, that only the rooms that name it under USES see: an include against the
+# direction of the architecture does not build.
+#
+#   cachalot_room(NAME tokenizer SOURCES a.cc b.cc TESTS a_test.cc USES io LIBRARIES PkgConfig::PCRE2)
+#
+# makes the target cachalot_tokenizer and, where there are TESTS, the program tokenizer_test. SOURCES may be
+# empty (a room of headers). TEST_USES and TEST_LIBRARIES are for the tests alone.
+function(cachalot_room)
+  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;TESTS;USES;LIBRARIES;TEST_USES;TEST_LIBRARIES" ${ARGN})
+  string(REPLACE "/" "_" id ${ROOM_NAME})
+  set(farm ${CMAKE_BINARY_DIR}/rooms/${id})
+  get_filename_component(parent ${farm}/${ROOM_NAME} DIRECTORY)
+  file(MAKE_DIRECTORY ${parent})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${farm}/${ROOM_NAME} SYMBOLIC)
+
+  if(ROOM_SOURCES)
+    add_library(cachalot_${id} STATIC ${ROOM_SOURCES})
+    set(scope PUBLIC)
+  else()
+    add_library(cachalot_${id} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(cachalot_${id} ${scope} ${farm})
+  foreach(used IN LISTS ROOM_USES)
+    string(REPLACE "/" "_" used_id ${used})
+    target_link_libraries(cachalot_${id} ${scope} cachalot_${used_id})
+  endforeach()
+  target_link_libraries(cachalot_${id} ${scope} ${ROOM_LIBRARIES})
+
+  if(ROOM_TESTS)
+    add_executable(${id}_test ${ROOM_TESTS})
+    target_link_libraries(${id}_test PRIVATE cachalot_${id} GTest::gmock_main ${ROOM_TEST_LIBRARIES})
+    foreach(used IN LISTS ROOM_TEST_USES)
+      string(REPLACE "/" "_" used_id ${used})
+      target_link_libraries(${id}_test PRIVATE cachalot_${used_id})
+    endforeach()
+    target_compile_definitions(${id}_test PRIVATE CACHALOT_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    add_test(NAME unit.${id} COMMAND ${id}_test)
+    set_tests_properties(unit.${id} PROPERTIES LABELS unit)
+  endif()
+endfunction()

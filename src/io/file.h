@@ -1,0 +1,56 @@
+// Files: whole reads, read-only maps, sequential writes. Every error names the path and the system's reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace cachalot {
+
+// A whole regular file mapped read-only; unmapped when the owner goes. Pages are shared with the page cache.
+class MappedFile {
+ public:
+  static Result<MappedFile> Open(const std::string& path);
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  const std::string& path() const { return path_; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// The whole file as bytes. Refuses files above max_bytes, naming both sizes.
+Result<std::string> ReadFile(const std::string& path, int64_t max_bytes);
+
+// A file written front to back under its final name; an error of any write surfaces at Close at the latest.
+class OutputFile {
+ public:
+  static Result<OutputFile> Create(const std::string& path);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  ~OutputFile();
+
+  Status Write(std::span<const std::byte> bytes);
+  Status Close();
+
+ private:
+  OutputFile() = default;
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+template <typename T>
+std::span<const std::byte> AsBytes(std::span<const T> values) {
+  return std::as_bytes(values);
+}
+
+}  // namespace cachalot
