@@ -52,12 +52,6 @@ struct AttentionWeights {
   std::optional<IndexerWeights> indexer;        // ratio 4
 };
 
-struct ExpertWeights {
-  Matrix w1;  // gate [I, d]
-  Matrix w2;  // down [d, I]
-  Matrix w3;  // up [I, d]
-};
-
 struct MoeWeights {
   Matrix gate;     // [E, d]
   Tensor bias;     // F32 [E]; empty on hash layers

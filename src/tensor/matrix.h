@@ -28,6 +28,14 @@ struct Matrix {
   int64_t bytes() const { return values.bytes() + (scales.empty() ? 0 : scales.bytes()); }
 };
 
+// One expert's three products: y = w2 (silu(w1 x) * (w3 x)). I is the expert's inner size, d the
+// hidden size.
+struct ExpertWeights {
+  Matrix w1;  // gate [I, d]
+  Matrix w2;  // down [d, I]
+  Matrix w3;  // up [I, d]
+};
+
 const char* NameOf(MatrixFormat format);
 
 // Element (row, col) as a float: the definition of the formats, for references and tests.
