@@ -1,4 +1,5 @@
-// Checks of our own invariants: they print both values and abort. Never reachable from input, on in release.
+// Checks of our own invariants: they print both values and abort. Never reachable from input, on in
+// release.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,21 +14,21 @@ namespace cachalot {
 }  // namespace cachalot
 
 // CACHALOT_CHECK(slot >= 0, "request {} has no slot", id);
-#define CACHALOT_CHECK(condition, ...)                                                       \
-  do {                                                                                       \
-    if (!(condition)) [[unlikely]] {                                                         \
-      ::cachalot::FailCheck(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__));  \
-    }                                                                                        \
+#define CACHALOT_CHECK(condition, ...)                                                      \
+  do {                                                                                      \
+    if (!(condition)) [[unlikely]] {                                                        \
+      ::cachalot::FailCheck(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
+    }                                                                                       \
   } while (false)
 
-#define CACHALOT_CHECK_OP(left, op, right)                                                    \
-  do {                                                                                        \
-    const auto& check_left = (left);                                                          \
-    const auto& check_right = (right);                                                        \
-    if (!(check_left op check_right)) [[unlikely]] {                                          \
-      ::cachalot::FailCheck(__FILE__, __LINE__, #left " " #op " " #right,                     \
-                            ::fmt::format("{} against {}", check_left, check_right));         \
-    }                                                                                         \
+#define CACHALOT_CHECK_OP(left, op, right)                                            \
+  do {                                                                                \
+    const auto& check_left = (left);                                                  \
+    const auto& check_right = (right);                                                \
+    if (!(check_left op check_right)) [[unlikely]] {                                  \
+      ::cachalot::FailCheck(__FILE__, __LINE__, #left " " #op " " #right,             \
+                            ::fmt::format("{} against {}", check_left, check_right)); \
+    }                                                                                 \
   } while (false)
 
 #define CACHALOT_CHECK_EQ(left, right) CACHALOT_CHECK_OP(left, ==, right)

@@ -7,7 +7,8 @@
 
 namespace cachalot {
 
-// Levels: trace, debug, info, warn, error, off. The environment's CACHALOT_LOG sets the default (warn where unset).
+// Levels: trace, debug, info, warn, error, off. The environment's CACHALOT_LOG sets the default
+// (warn where unset).
 Status SetUpLog(const std::string& level);
 
 }  // namespace cachalot

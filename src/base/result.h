@@ -1,5 +1,5 @@
-// Status and Result: how every fault that is not our own bug travels. Nothing in cachalot throws; exceptions of
-// libraries are caught in the one file that uses the library.
+// Status and Result: how every fault that is not our own bug travels. Nothing in cachalot throws;
+// exceptions of libraries are caught in the one file that uses the library.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,7 +30,8 @@ template <typename T>
 using Result = tl::expected<T, Error>;
 using Status = Result<void>;
 
-// return MakeError(StatusCode::kDataLoss, "{}: tensor {} has shape {}, expected {}", file, name, found, expected);
+// return MakeError(StatusCode::kDataLoss, "{}: tensor {} has shape {}, expected {}", file, name,
+// found, expected);
 template <typename... Args>
 tl::unexpected<Error> MakeError(StatusCode code, fmt::format_string<Args...> format,
                                 Args&&... args) {
@@ -42,12 +43,12 @@ tl::unexpected<Error> MakeError(StatusCode code, fmt::format_string<Args...> for
 #define CACHALOT_CONCAT_INNER(a, b) a##b
 #define CACHALOT_CONCAT(a, b) CACHALOT_CONCAT_INNER(a, b)
 
-#define CACHALOT_RETURN_IF_ERROR(expression)                              \
-  do {                                                                    \
-    auto status_of_expression = (expression);                             \
-    if (!status_of_expression) {                                          \
-      return tl::unexpected(std::move(status_of_expression).error());     \
-    }                                                                     \
+#define CACHALOT_RETURN_IF_ERROR(expression)                          \
+  do {                                                                \
+    auto status_of_expression = (expression);                         \
+    if (!status_of_expression) {                                      \
+      return tl::unexpected(std::move(status_of_expression).error()); \
+    }                                                                 \
   } while (false)
 
 // CACHALOT_ASSIGN_OR_RETURN(auto file, MappedFile::Open(path));

@@ -37,9 +37,9 @@ TEST(Result, CarriesTheFirstErrorThrough) {
 }
 
 TEST(Result, EveryCodeHasATextAndANonZeroExitCode) {
-#define CACHALOT_STATUS_CODE(name, text, exit_code)              \
-  EXPECT_STREQ(StatusCodeText(StatusCode::name), text);          \
-  EXPECT_EQ(ExitCode(StatusCode::name), exit_code);              \
+#define CACHALOT_STATUS_CODE(name, text, exit_code)     \
+  EXPECT_STREQ(StatusCodeText(StatusCode::name), text); \
+  EXPECT_EQ(ExitCode(StatusCode::name), exit_code);     \
   EXPECT_GT(exit_code, 0);
 #include "base/status_codes.def"
 #undef CACHALOT_STATUS_CODE

@@ -46,8 +46,7 @@ Result<MappedFile> MappedFile::Open(const std::string& path) {
   MappedFile file;
   file.path_ = path;
   if (size > 0) {
-    void* data =
-        ::mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_SHARED, descriptor, 0);
+    void* data = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_SHARED, descriptor, 0);
     if (data == MAP_FAILED) {
       auto error = SystemError(path, "map");
       ::close(descriptor);

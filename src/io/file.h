@@ -1,4 +1,5 @@
-// Files: whole reads, read-only maps, sequential writes. Every error names the path and the system's reason.
+// Files: whole reads, read-only maps, sequential writes. Every error names the path and the
+// system's reason.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 
 namespace cachalot {
 
-// A whole regular file mapped read-only; unmapped when the owner goes. Pages are shared with the page cache.
+// A whole regular file mapped read-only; unmapped when the owner goes. Pages are shared with the
+// page cache.
 class MappedFile {
  public:
   static Result<MappedFile> Open(const std::string& path);
@@ -31,7 +33,8 @@ class MappedFile {
 // The whole file as bytes. Refuses files above max_bytes, naming both sizes.
 Result<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
-// A file written front to back under its final name; an error of any write surfaces at Close at the latest.
+// A file written front to back under its final name; an error of any write surfaces at Close at the
+// latest.
 class OutputFile {
  public:
   static Result<OutputFile> Create(const std::string& path);

@@ -5,7 +5,8 @@
 namespace cachalot {
 namespace {
 
-// nlohmann's tree has no depth limit, and a tree some 100,000 levels deep overflows the stack when it is copied.
+// nlohmann's tree has no depth limit, and a tree some 100,000 levels deep overflows the stack when
+// it is copied.
 constexpr int kMaxDepth = 512;
 
 template <typename J>

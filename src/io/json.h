@@ -1,5 +1,5 @@
-// JSON by nlohmann, without its exceptions. OrderedJson keeps the order of keys, as prompts need it; where a key stands
-// twice, both keep the last value.
+// JSON by nlohmann, without its exceptions. OrderedJson keeps the order of keys, as prompts need
+// it; where a key stands twice, both keep the last value.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ Result<Json> ParseJson(std::string_view text, const std::string& source);
 Result<OrderedJson> ParseOrderedJson(std::string_view text, const std::string& source);
 Result<Json> ReadJsonFile(const std::string& path, int64_t max_bytes);
 
-// JSON text with invalid UTF-8 replaced by U+FFFD instead of an exception; indent < 0 means one line.
+// JSON text with invalid UTF-8 replaced by U+FFFD instead of an exception; indent < 0 means one
+// line.
 std::string DumpJson(const Json& value, int indent = -1);
 std::string DumpJson(const OrderedJson& value, int indent = -1);
 
