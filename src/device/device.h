@@ -1,0 +1,36 @@
+// What a device is: memory, streams of operators, and the row formats that its kernels read.
+// Backends implement it; nothing above this room names one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+#include "device/buffer.h"
+#include "device/ops.h"
+
+namespace cachalot {
+
+// A queue of operators and copies, run in the order they were issued. Used by one thread at a time.
+class Stream : public Operators {
+ public:
+  // Host memory must stay as it is until Synchronize.
+  virtual void Upload(const void* host, Tensor device) = 0;
+  virtual void Download(Tensor device, void* host) = 0;
+  // Waits for all that was issued; the first fault of the device since the last call surfaces here.
+  virtual Status Synchronize() = 0;
+};
+
+class Device : public BufferOwner {
+ public:
+  virtual const char* name() const = 0;
+  // Zeroed memory, aligned for every kernel. kResourceExhausted where there is not enough.
+  virtual Result<Buffer> Allocate(int64_t bytes) = 0;
+  virtual std::unique_ptr<Stream> NewStream() = 0;
+  virtual DType activation_dtype() const = 0;
+  // How this device keeps key/value rows and index keys of these widths under the model's rounding.
+  virtual RowLayout KvRows(int64_t width, int64_t rope_dim, RowRounding rounding) const = 0;
+  virtual RowLayout IndexRows(int64_t width, RowRounding rounding) const = 0;
+};
+
+}  // namespace cachalot
