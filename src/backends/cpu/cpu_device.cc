@@ -1,0 +1,119 @@
+#include "backends/cpu/cpu_device.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "backends/cpu/context.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/ops/ops.h"
+
+namespace cachalot::cpu {
+namespace {
+
+class CpuStream final : public Stream {
+ public:
+  CpuStream(int num_threads, Isa isa) : context_(num_threads, isa) {}
+
+#define CACHALOT_CPU_OPERATOR(name) \
+  void name(const name##Params& params) override { cpu::name(params, context_); }
+  CACHALOT_CPU_OPERATOR(Embedding)
+  CACHALOT_CPU_OPERATOR(BroadcastStreams)
+  CACHALOT_CPU_OPERATOR(StreamMean)
+  CACHALOT_CPU_OPERATOR(CopyColumns)
+  CACHALOT_CPU_OPERATOR(GatherRows)
+  CACHALOT_CPU_OPERATOR(RmsNorm)
+  CACHALOT_CPU_OPERATOR(Rope)
+  CACHALOT_CPU_OPERATOR(Linear)
+  CACHALOT_CPU_OPERATOR(HcPre)
+  CACHALOT_CPU_OPERATOR(HcPost)
+  CACHALOT_CPU_OPERATOR(HcHead)
+  CACHALOT_CPU_OPERATOR(StoreRows)
+  CACHALOT_CPU_OPERATOR(Compressor)
+  CACHALOT_CPU_OPERATOR(Indexer)
+  CACHALOT_CPU_OPERATOR(Attention)
+  CACHALOT_CPU_OPERATOR(MoeGate)
+  CACHALOT_CPU_OPERATOR(Experts)
+#undef CACHALOT_CPU_OPERATOR
+
+  void Upload(const void* host, Tensor device) override {
+    if (device.bytes() > 0) {
+      std::memcpy(device.data, host, static_cast<size_t>(device.bytes()));
+    }
+  }
+  void Download(Tensor device, void* host) override {
+    if (device.bytes() > 0) {
+      std::memcpy(host, device.data, static_cast<size_t>(device.bytes()));
+    }
+  }
+  Status Synchronize() override { return {}; }
+
+ private:
+  Context context_;
+};
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice(int num_threads, Isa isa) : num_threads_(num_threads), isa_(isa) {}
+
+  const char* name() const override { return NameOf(isa_); }
+
+  // Mapped, so that memory costs nothing before it is touched: pools are sized for the longest
+  // context.
+  Result<Buffer> Allocate(int64_t bytes) override {
+    if (bytes == 0) {
+      return Buffer();
+    }
+    void* data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) {
+      return MakeError(StatusCode::kResourceExhausted,
+                       "cpu: no memory for a buffer of {} bytes: {}", bytes, std::strerror(errno));
+    }
+    return Buffer(this, data, bytes);
+  }
+
+  std::unique_ptr<Stream> NewStream() override {
+    return std::make_unique<CpuStream>(num_threads_, isa_);
+  }
+
+  DType activation_dtype() const override { return DType::kF32; }
+
+  // The reference keeps all that the model does not round; the others keep the published forms.
+  RowLayout KvRows(int64_t width, int64_t rope_dim, RowRounding rounding) const override {
+    RowFormat format = RowFormat::kF32;
+    if (isa_ != Isa::kRef) {
+      format = rounding == RowRounding::kFp8 ? RowFormat::kFp8Bf16 : RowFormat::kBf16;
+    }
+    return {format, rounding, width, rope_dim};
+  }
+
+  RowLayout IndexRows(int64_t width, RowRounding rounding) const override {
+    RowFormat format = RowFormat::kF32;
+    if (isa_ != Isa::kRef) {
+      format = rounding == RowRounding::kFp4 ? RowFormat::kFp4 : RowFormat::kInt8;
+    }
+    return {format, rounding, width, 0};
+  }
+
+ private:
+  void Free(void* data, int64_t bytes) override { ::munmap(data, static_cast<size_t>(bytes)); }
+
+  const int num_threads_;
+  const Isa isa_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> NewCpuDevice(const CpuOptions& options) {
+  if (options.num_threads < 0 || options.num_threads > 1024) {
+    return MakeError(StatusCode::kInvalidArgument, "{} threads, expected 0 to 1024",
+                     options.num_threads);
+  }
+  CACHALOT_ASSIGN_OR_RETURN(const Isa isa, ChooseIsa(options.isa));
+  const int num_threads = options.num_threads > 0 ? options.num_threads : AvailableThreads();
+  return std::make_unique<CpuDevice>(num_threads, isa);
+}
+
+}  // namespace cachalot::cpu
