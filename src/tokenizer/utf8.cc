@@ -1,0 +1,85 @@
+#include "tokenizer/utf8.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace cachalot {
+namespace {
+
+// Bytes from the front that are plain ASCII, eight at a time: most text is.
+size_t AsciiPrefix(std::string_view text) {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
+  size_t length = 0;
+  while (length + sizeof(uint64_t) <= text.size()) {
+    uint64_t word;
+    std::memcpy(&word, text.data() + length, sizeof(word));
+    if ((word & kHighBits) != 0) {
+      break;
+    }
+    length += sizeof(word);
+  }
+  while (length < text.size() && static_cast<uint8_t>(text[length]) < 0x80) {
+    ++length;
+  }
+  return length;
+}
+
+}  // namespace
+
+Utf8Step NextUtf8(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t lead = byte(0);
+  if (lead < 0x80) {
+    return {Utf8Kind::kCharacter, 1};
+  }
+  if (lead < 0xC2 || lead > 0xF4) {
+    return {Utf8Kind::kInvalid, 1};
+  }
+  const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  // The second byte's range is what excludes overlong forms, surrogates and values above U+10FFFF.
+  uint8_t low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  uint8_t high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  for (size_t i = 1; i < length; ++i) {
+    if (i == text.size()) {
+      return {Utf8Kind::kIncomplete, i};
+    }
+    if (byte(i) < low || byte(i) > high) {
+      return {Utf8Kind::kInvalid, i};
+    }
+    low = 0x80;
+    high = 0xBF;
+  }
+  return {Utf8Kind::kCharacter, length};
+}
+
+std::optional<size_t> FindInvalidUtf8(std::string_view text) {
+  size_t at = 0;
+  while (true) {
+    at += AsciiPrefix(text.substr(at));
+    if (at == text.size()) {
+      return std::nullopt;
+    }
+    const Utf8Step step = NextUtf8(text.substr(at));
+    if (step.kind != Utf8Kind::kCharacter) {
+      return at;
+    }
+    at += step.length;
+  }
+}
+
+std::string ReplaceInvalidUtf8(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const size_t valid = FindInvalidUtf8(bytes).value_or(bytes.size());
+    text.append(bytes.substr(0, valid));
+    bytes.remove_prefix(valid);
+    if (!bytes.empty()) {
+      text.append(kReplacementCharacter);
+      bytes.remove_prefix(NextUtf8(bytes).length);
+    }
+  }
+  return text;
+}
+
+}  // namespace cachalot
