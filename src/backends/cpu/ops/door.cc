@@ -49,4 +49,54 @@ void CheckPool(const RowPool& pool, int64_t width, const char* field) {
   CACHALOT_CHECK(pool.layout.consistent(), "{}: its format loses its rounding", field);
 }
 
+void CheckIndices(const Tensor& indices, int64_t limit, const char* field) {
+  const int64_t count = indices.num_elements();
+  const int32_t* values = indices.As<int32_t>();
+  for (int64_t i = 0; i < count; ++i) {
+    CACHALOT_CHECK(0 <= values[i] && values[i] < limit, "{}[{}] is {}, expected 0 to {}", field, i,
+                   values[i], limit - 1);
+  }
+}
+
+void CheckApart(const Tensor& a, const Tensor& b, const char* fields) {
+  CACHALOT_CHECK(a.bytes() == 0 || b.bytes() == 0 || a.raw() + a.bytes() <= b.raw() ||
+                     b.raw() + b.bytes() <= a.raw(),
+                 "{} overlap", fields);
+}
+
+void CheckRope(const RopeTable& table, int64_t width) {
+  CACHALOT_CHECK(table.dim >= 0 && table.dim % 2 == 0 && table.dim <= width,
+                 "a rope of {} in rows of {}", table.dim, width);
+  CACHALOT_CHECK_EQ(static_cast<int64_t>(table.frequencies.size()), table.dim / 2);
+}
+
+int64_t CheckRequests(const StepRequests& requests, int64_t tokens) {
+  CheckTensor(requests.start_pos, DType::kI32, {-1}, "start_pos");
+  const int64_t count = requests.start_pos.shape[0];
+  CheckTensor(requests.query_starts, DType::kI32, {count + 1}, "query_starts");
+  const int32_t* starts = requests.query_starts.As<int32_t>();
+  CACHALOT_CHECK(starts[0] == 0 && starts[count] == tokens,
+                 "query_starts go from {} to {}, expected 0 to {}", starts[0], starts[count],
+                 tokens);
+  for (int64_t b = 0; b < count; ++b) {
+    CACHALOT_CHECK_LE(starts[b], starts[b + 1]);
+    CACHALOT_CHECK_GE(requests.start_pos.As<int32_t>()[b], 0);
+  }
+  return count;
+}
+
+void CheckPages(const Tensor& pages, int64_t request, int64_t items, int64_t page_items,
+                int64_t page_rows, int64_t num_rows, const char* field) {
+  const int64_t per_request = pages.shape[1];
+  const int64_t needed = (items + page_items - 1) / page_items;
+  CACHALOT_CHECK(needed <= per_request, "{}: request {} needs {} pages and has {}", field, request,
+                 needed, per_request);
+  const int32_t* page = pages.As<int32_t>() + request * per_request;
+  for (int64_t i = 0; i < needed; ++i) {
+    CACHALOT_CHECK(page[i] >= 0 && (page[i] + 1) * page_rows <= num_rows,
+                   "{}: page {} of request {} is {}, beyond {} rows", field, i, request, page[i],
+                   num_rows);
+  }
+}
+
 }  // namespace cachalot::cpu
