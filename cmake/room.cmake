@@ -28,7 +28,7 @@ function(cachalot_room)
   endforeach()
   target_link_libraries(cachalot_${id} ${scope} ${ROOM_LIBRARIES})
 
-  if(ROOM_TESTS)
+  if(ROOM_TESTS AND CACHALOT_TESTS)
     add_executable(${id}_test ${ROOM_TESTS})
     target_link_libraries(${id}_test PRIVATE cachalot_${id} GTest::gmock_main ${ROOM_TEST_LIBRARIES})
     foreach(used IN LISTS ROOM_TEST_USES)

@@ -1,0 +1,81 @@
+# The front door. `make run` and `make test` do everything from a fresh Debian 12 machine on.
+
+BUILD_PACKAGES := g++ cmake ninja-build ccache mold pkg-config \
+  libfmt-dev libspdlog-dev nlohmann-json3-dev libexpected-dev libcli11-dev libpcre2-dev libedit-dev libgtest-dev libgmock-dev
+TEST_PACKAGES := librapidcheck-dev clang-format-16 python3-numpy
+LINT_PACKAGES := clang-tidy-16
+FUZZ_PACKAGES := clang-16 libclang-rt-16-dev
+
+PROGRAM := build/release/cachalot
+PROMPT := What is the capital of France?
+FUZZ_SECONDS := 600
+
+.PHONY: help run build test unit asan tsan e2e oracle format-check format lint fuzz bench clean
+
+help:
+	@echo "make run     build and answer a sample prompt with the shipped model"
+	@echo "make test    build and pass all tests, sanitizers included"
+	@echo "make build   the program alone: $(PROGRAM)"
+	@echo "make oracle  all seeds against the independent numpy model, where it lies beside the checkout"
+	@echo "make lint    clang-tidy over the sources;  make format  clang-format in place"
+	@echo "make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
+
+run: build
+	@echo "> $(PROMPT)"
+	@$(PROGRAM) run -m models/calf -p "$(PROMPT)" --temp 0 -n 64
+	@echo
+	@echo "To chat: $(PROGRAM) run -m models/calf chat"
+
+build:
+	@tools/install-packages.sh $(BUILD_PACKAGES)
+	@cmake --preset release -DCACHALOT_TESTS=OFF >/dev/null
+	@cmake --build --preset release --target cachalot
+
+test: format-check unit e2e asan tsan
+	@echo "all tests pass"
+
+test-packages:
+	@tools/install-packages.sh $(BUILD_PACKAGES) $(TEST_PACKAGES)
+
+unit: test-packages
+	cmake --preset release -DCACHALOT_TESTS=ON >/dev/null
+	cmake --build --preset release
+	ctest --preset release -L unit
+
+e2e: unit
+	ctest --preset release -L e2e
+
+asan: test-packages
+	cmake --preset asan >/dev/null
+	cmake --build --preset asan
+	ctest --preset asan -L unit
+
+# Threads meet in the pool, in the kernels' drivers and in a whole forward pass.
+tsan: test-packages
+	cmake --preset tsan >/dev/null
+	cmake --build --preset tsan --target threads_test backends_cpu_test engine_test
+	ctest --preset tsan -R 'unit\.(threads|backends_cpu|engine)$$'
+
+oracle: unit
+	CACHALOT_ORACLE_SEEDS=1,2,3,4,5,6 ctest --preset release -L oracle
+
+format-check: test-packages
+	@git ls-files '*.cc' '*.h' | xargs clang-format-16 --dry-run --Werror
+
+format:
+	@tools/install-packages.sh clang-format-16
+	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
+
+lint:
+	@tools/install-packages.sh $(BUILD_PACKAGES) $(TEST_PACKAGES) $(LINT_PACKAGES)
+	cmake --preset dev >/dev/null
+	git ls-files 'src/*.cc' | grep -v -e _test.cc -e avx2.cc -e avx512.cc | xargs -P 2 -n 8 clang-tidy-16 --quiet -p build/dev
+
+fuzz:
+	@tools/install-packages.sh $(BUILD_PACKAGES) $(TEST_PACKAGES) $(FUZZ_PACKAGES)
+	cmake --preset fuzz >/dev/null
+	cmake --build --preset fuzz --target fuzzers
+	tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
+
+clean:
+	rm -rf build
