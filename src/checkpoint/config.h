@@ -78,6 +78,8 @@ struct ModelConfig {
 // `text` is the file's content and `source` its name for messages. Refuses what is missing, of a
 // wrong type, absurd or inconsistent, naming the field, what was found and what was expected.
 Result<ModelConfig> ParseModelConfig(const std::string& text, const std::string& source);
+// The text of a config.json that ParseModelConfig reads as `config`.
+std::string FormatModelConfig(const ModelConfig& config);
 // `folder`/config.json.
 Result<ModelConfig> LoadModelConfig(const std::string& folder);
 

@@ -94,29 +94,35 @@ struct DsparkWeights {
   Matrix confidence_proj;  // [1, d + rank]
 };
 
-// Bytes of a checkpoint by component, for `inspect`.
-struct ComponentSize {
-  std::string component;
-  int64_t parameters = 0;
-  int64_t bytes = 0;
-};
-
-class Weights {
- public:
-  // Strict: each tensor that the config implies is there once, with the right dtype and shape, and
-  // none is left over.
-  static Result<Weights> Load(const std::string& folder, const ModelConfig& config);
-  Weights(Weights&&) noexcept;
-  Weights& operator=(Weights&&) noexcept;
-  ~Weights();
-
+// The tensors of a model by their place in it.
+struct ModelTensors {
   Matrix embed;    // [V, d], BF16 or F32
   Matrix lm_head;  // [V, d]
   HeadWeights head;
   std::vector<BlockWeights> layers;
   std::optional<MtpWeights> mtp;
   std::optional<DsparkWeights> dspark;
+};
 
+// Parameters and bytes of one kind of tensor, as the files store them.
+struct ComponentSize {
+  std::string component;
+  int64_t parameters = 0;
+  int64_t bytes = 0;
+};
+
+class Weights : public ModelTensors {
+ public:
+  // Strict: each tensor that the config implies is there once, with the right dtype and shape, and
+  // none is left over. Reads the scales, the hash tables and the small tensors; the large ones stay
+  // untouched until they are used. Refuses scales that are NaN, infinite or not above 0 and expert
+  // ids outside the model. The files must not change while Weights lives.
+  static Result<Weights> Load(const std::string& folder, const ModelConfig& config);
+  Weights(Weights&&) noexcept;
+  Weights& operator=(Weights&&) noexcept;
+  ~Weights();
+
+  // One entry for each component of the model, in the order of docs/checkpoints.md.
   const std::vector<ComponentSize>& components() const;
   int64_t file_bytes() const;
 
