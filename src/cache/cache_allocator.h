@@ -1,0 +1,139 @@
+// CacheAllocator: which pages each request holds in every pool, and the only place where they are
+// taken and given back. All or nothing: it looks into every pool, then takes
+// (docs/contracts/cache.md). Metadata only, used by one thread. A copy is a backup of its whole
+// state.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "cache/ids.h"
+#include "cache/page_allocator.h"
+#include "cache/shape.h"
+
+namespace cachalot {
+
+enum class CachePool : uint8_t { kFull, kSwa, kC128 };
+const char* NameOf(CachePool pool);
+
+// Why an allocation did not happen: an outcome to act upon (wait, evict, retract), not an error.
+struct Exhausted {
+  CachePool pool = CachePool::kFull;
+  int64_t need = 0;  // pages
+  int64_t have = 0;
+
+  bool operator==(const Exhausted&) const = default;
+};
+template <typename T>
+using Outcome = tl::expected<T, Exhausted>;
+
+// Where the new tokens of a batch go, flat and in batch order. Parts of pools that the model lacks
+// are empty. State needs no part of its own: it lies with the window pages and with the request
+// slots.
+struct OutCacheLoc {
+  std::vector<SlotId> full;  // [T]
+  std::vector<SlotId> swa;   // [T]; 0 for tokens without window rows
+  std::vector<SlotId> c4;    // a row for each position % 4 == 3
+  std::vector<SlotId> c128;  // a row for each position % 128 == 127
+};
+
+// Pages that one holder has: a request, or a prefix kept for others. Column i of full and swa is
+// for tokens [128 i, 128 i + 128); swa is 0 where the window has gone on. Column i of c128 is for
+// entries [i * c128_page_entries, ...).
+struct PageSet {
+  std::vector<PageId> full;
+  std::vector<PageId> swa;
+  std::vector<PageId> c128;
+
+  bool operator==(const PageSet&) const = default;
+};
+
+// `num_tokens` more tokens for a request. Window rows before the page of `swa_begin` are not given:
+// for an empty request whose first tokens have left the window already.
+struct Growth {
+  RequestSlot slot;
+  int64_t num_tokens = 0;
+  TokenPos swa_begin{0};
+};
+
+class CacheAllocator {
+ public:
+  explicit CacheAllocator(const CacheGeometry& geometry);
+
+  // A slot with nothing in it, or none when max_requests are running. Its state on the device is to
+  // be cleared (CachePools::ClearRequest).
+  std::optional<RequestSlot> TakeRequest();
+  // Installs a prefix that others hold too, of whole pages, in an empty request; window pages may
+  // be missing before the last `window` tokens. `prefix.c128` has the whole c128 pages. Returns the
+  // c128 page whose rows the caller copies from the prefix's unfinished one, or 0 where there is
+  // none.
+  Outcome<PageId> Adopt(RequestSlot slot, const PageSet& prefix);
+  // Room for new tokens at the end of each request; the tables are written. Distinct slots.
+  Outcome<OutCacheLoc> Extend(std::span<const Growth> batch);
+  // One token more for each.
+  Outcome<OutCacheLoc> Decode(std::span<const RequestSlot> slots);
+  // Gives back the pages wholly beyond `length` tokens: rejected drafts.
+  void Trim(RequestSlot slot, int64_t length);
+  // Gives back the window pages that no token from position `committed` on can see. Returns the
+  // number of tokens that have no window rows any more.
+  int64_t EvictWindow(RequestSlot slot, int64_t committed);
+  // The request is over: all that it holds is given back, its slot too.
+  void Free(RequestSlot slot);
+
+  // For holders other than requests.
+  void Retain(const PageSet& pages);
+  void Release(const PageSet& pages);
+
+  // Everything is free, whoever held it.
+  void Clear();
+  // Empty when every page and every request slot is free; else names the pools that lack some.
+  std::string LeakReport() const;
+
+  const CacheGeometry& geometry() const { return geometry_; }
+  int64_t available_pages(CachePool pool) const;
+  int64_t available_requests() const { return slots_.available_pages(); }
+  // Tokens that could be stored if one request took them all from a page boundary on.
+  int64_t available_tokens() const;
+  const PageSet& pages(RequestSlot slot) const { return row(slot).pages; }
+  // Tokens that have room, whether or not they have been computed.
+  int64_t length(RequestSlot slot) const { return row(slot).length; }
+  // The window slot of a token: -1 for -1, 0 where it has none.
+  SlotId SwaSlot(SlotId full) const;
+  const PageAllocator& allocator(CachePool pool) const;
+
+  bool operator==(const CacheAllocator&) const = default;
+
+ private:
+  struct Request {
+    bool running = false;
+    PageSet pages;
+    int64_t length = 0;
+    int64_t evicted = 0;  // tokens whose window pages were given back
+
+    bool operator==(const Request&) const = default;
+  };
+  struct Plan;
+
+  const Request& row(RequestSlot slot) const;
+  Request& row(RequestSlot slot);
+  Plan PlanOf(std::span<const Growth> batch) const;
+  void Install(const Growth& growth, const OutCacheLoc& loc, size_t token, size_t entry);
+  void ReleaseSwa(const PageSet& pages, size_t begin, size_t end);
+
+  CacheGeometry geometry_;
+  PageAllocator full_;
+  PageAllocator swa_;
+  PageAllocator c128_;
+  PageAllocator slots_;            // request slots, as pages of one
+  std::vector<PageId> swa_of_;     // [full pages + 1]: the window page of a full page, or 0
+  std::vector<Request> requests_;  // [max_requests + 1]
+};
+
+// The slot of the last of `length` elements in pages of page_slots, -1 for none.
+SlotId LastSlot(std::span<const PageId> pages, int64_t length, int64_t page_slots);
+
+}  // namespace cachalot

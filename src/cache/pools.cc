@@ -1,0 +1,105 @@
+#include "cache/pools.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace cachalot {
+namespace {
+
+RowPool AsPool(const Buffer& buffer, const RowLayout& layout, const PoolPlan& plan) {
+  return {buffer.data(), layout, plan.rows};
+}
+
+Status AllocatePool(CacheFactory& factory, Device& device, const RowLayout& layout,
+                    const PoolPlan& plan, std::vector<Buffer>& buffers) {
+  for (int64_t i = 0; i < plan.buffers; ++i) {
+    CACHALOT_ASSIGN_OR_RETURN(Buffer buffer, factory.NewRows(device, layout, plan.rows));
+    buffers.push_back(std::move(buffer));
+  }
+  return {};
+}
+
+}  // namespace
+
+CacheRows RowLayoutsOf(const Device& device, const CacheShape& shape) {
+  CacheRows rows;
+  rows.kv = device.KvRows(shape.head_dim, shape.rope_dim, shape.kv_rounding);
+  if (shape.CountLayers(4) > 0) {
+    rows.index = device.IndexRows(shape.index_head_dim, shape.index_rounding);
+  }
+  return rows;
+}
+
+Result<Buffer> CacheFactory::NewRows(Device& device, const RowLayout& layout, int64_t num_rows) {
+  return device.Allocate(num_rows * layout.bytes());
+}
+
+Result<std::unique_ptr<StateStore>> CacheFactory::NewState(Device& device, Stream& stream,
+                                                           const CachePlan& plan) {
+  return NewRingStateStore(device, stream, plan);
+}
+
+CachePools::CachePools(const CacheShape& shape, const CachePlan& plan)
+    : plan_(plan), places_(PlaceLayers(shape)) {}
+
+Result<std::unique_ptr<CachePools>> CachePools::Create(Device& device, Stream& stream,
+                                                       const CacheShape& shape,
+                                                       const CachePlan& plan,
+                                                       CacheFactory& factory) {
+  std::unique_ptr<CachePools> pools(new CachePools(shape, plan));
+  const struct {
+    const RowLayout& layout;
+    const PoolPlan& plan;
+    std::vector<Buffer>& buffers;
+  } parts[] = {{plan.rows.kv, plan.window, pools->window_},
+               {plan.rows.kv, plan.c4, pools->c4_},
+               {plan.rows.index, plan.index, pools->index_},
+               {plan.rows.kv, plan.c128, pools->c128_}};
+  for (const auto& part : parts) {
+    CACHALOT_RETURN_IF_ERROR(AllocatePool(factory, device, part.layout, part.plan, part.buffers));
+  }
+  CACHALOT_ASSIGN_OR_RETURN(pools->state_, factory.NewState(device, stream, plan));
+  return pools;
+}
+
+LayerCache CachePools::ViewOf(size_t window, LayerPlace place) const {
+  LayerCache cache;
+  cache.ratio = place.ratio;
+  cache.window = AsPool(window_[window], plan_.rows.kv, plan_.window);
+  const auto index = static_cast<size_t>(place.index);
+  if (place.ratio == 4) {
+    cache.entries = AsPool(c4_[index], plan_.rows.kv, plan_.c4);
+    cache.index_keys = AsPool(index_[index], plan_.rows.index, plan_.index);
+    cache.page_entries = kC4PageEntries;
+  } else if (place.ratio == 128) {
+    cache.entries = AsPool(c128_[index], plan_.rows.kv, plan_.c128);
+    cache.page_entries = plan_.geometry.c128_page_entries;
+  }
+  cache.state = state_->view(place);
+  return cache;
+}
+
+LayerCache CachePools::layer(int64_t layer) const {
+  CACHALOT_CHECK_GE(layer, 0);
+  CACHALOT_CHECK_LT(layer, static_cast<int64_t>(places_.size()));
+  return ViewOf(static_cast<size_t>(layer), places_[static_cast<size_t>(layer)]);
+}
+
+LayerCache CachePools::draft_layer(int64_t layer) const {
+  CACHALOT_CHECK_GE(layer, 0);
+  CACHALOT_CHECK_LT(places_.size() + static_cast<size_t>(layer), window_.size());
+  return ViewOf(places_.size() + static_cast<size_t>(layer), LayerPlace());
+}
+
+int64_t CachePools::bytes() const {
+  int64_t total = state_->bytes();
+  for (const auto* buffers : {&window_, &c4_, &index_, &c128_}) {
+    for (const Buffer& buffer : *buffers) {
+      total += buffer.bytes();
+    }
+  }
+  return total;
+}
+
+}  // namespace cachalot
