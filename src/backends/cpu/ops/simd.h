@@ -23,6 +23,7 @@
 #else
 #define CACHALOT_SIMD avx2
 #endif
+#define CACHALOT_SIMD_MEMBER [[gnu::always_inline]] inline
 #define CACHALOT_SIMD_FN [[maybe_unused, gnu::always_inline]] static inline
 
 namespace cachalot::cpu::CACHALOT_SIMD {
@@ -253,7 +254,7 @@ CACHALOT_SIMD_FN F32x32 FromE2m1(__m128i pairs) {
 CACHALOT_SIMD_FN F32x32 LoadE2m1(const void* p) { return FromE2m1(LoadBytes16(p)); }
 
 // ue8m0: 2^(code - 127), and NaN for 255.
-CACHALOT_SIMD_FN float FromUe8m0(uint8_t code) {
+CACHALOT_SIMD_FN constexpr float FromUe8m0(uint8_t code) {
   const uint32_t bits = code == 255 ? 0x7FC00000U : code == 0 ? 0x00400000U : uint32_t{code} << 23;
   return __builtin_bit_cast(float, bits);
 }
