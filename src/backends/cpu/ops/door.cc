@@ -34,6 +34,7 @@ void CheckMatrix(const Matrix& matrix, int64_t rows, int64_t cols, const char* f
           {(r + kFp8BlockSize - 1) / kFp8BlockSize, (c + kFp8BlockSize - 1) / kFp8BlockSize},
           field);
     case MatrixFormat::kFp4Block:
+      CACHALOT_CHECK_EQ(c % kFp4BlockSize, 0);
       CheckTensor(matrix.values, DType::kI8, {r, c / 2}, field);
       return CheckTensor(matrix.scales, DType::kF8E8M0, {r, c / kFp4BlockSize}, field);
     case MatrixFormat::kInt8Channel:
@@ -85,15 +86,18 @@ int64_t CheckRequests(const StepRequests& requests, int64_t tokens) {
   return count;
 }
 
-void CheckPages(const Tensor& pages, int64_t request, int64_t items, int64_t page_items,
-                int64_t page_rows, int64_t num_rows, const char* field) {
+void CheckPages(const Tensor& pages, int64_t request, int64_t first, int64_t end,
+                int64_t page_items, int64_t page_rows, int64_t num_rows, const char* field) {
+  if (first >= end) {
+    return;
+  }
   const int64_t per_request = pages.shape[1];
-  const int64_t needed = (items + page_items - 1) / page_items;
-  CACHALOT_CHECK(needed <= per_request, "{}: request {} needs {} pages and has {}", field, request,
-                 needed, per_request);
+  const int64_t last_page = (end - 1) / page_items;
+  CACHALOT_CHECK(first >= 0 && last_page < per_request, "{}: request {} needs page {} and has {}",
+                 field, request, last_page, per_request);
   const int32_t* page = pages.As<int32_t>() + request * per_request;
-  for (int64_t i = 0; i < needed; ++i) {
-    CACHALOT_CHECK(page[i] >= 0 && (page[i] + 1) * page_rows <= num_rows,
+  for (int64_t i = first / page_items; i <= last_page; ++i) {
+    CACHALOT_CHECK(page[i] >= 0 && (int64_t{page[i]} + 1) * page_rows <= num_rows,
                    "{}: page {} of request {} is {}, beyond {} rows", field, i, request, page[i],
                    num_rows);
   }

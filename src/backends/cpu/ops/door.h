@@ -26,9 +26,9 @@ void CheckApart(const Tensor& a, const Tensor& b, const char* fields);
 void CheckRope(const RopeTable& table, int64_t width);
 // The requests cover exactly `tokens` tokens; returns how many requests there are.
 int64_t CheckRequests(const StepRequests& requests, int64_t tokens);
-// A request that needs its first `items` items finds them: pages[request] names enough pages, all
-// within `num_rows` rows.
-void CheckPages(const Tensor& pages, int64_t request, int64_t items, int64_t page_items,
-                int64_t page_rows, int64_t num_rows, const char* field);
+// Items [first, end) of a request lie in pages of page_items items: pages[request] names each of
+// those pages, and each is within a pool of num_rows rows, page_rows to a page.
+void CheckPages(const Tensor& pages, int64_t request, int64_t first, int64_t end,
+                int64_t page_items, int64_t page_rows, int64_t num_rows, const char* field);
 
 }  // namespace cachalot::cpu

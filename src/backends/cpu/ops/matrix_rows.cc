@@ -62,12 +62,4 @@ void DecodeMatrixRow(const Matrix& matrix, int64_t row, std::span<double> values
   }
 }
 
-double Dot(std::span<const double> weights, const float* x) {
-  double sum = 0;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    sum += weights[i] * x[i];
-  }
-  return sum;
-}
-
 }  // namespace cachalot::cpu

@@ -11,6 +11,13 @@ namespace cachalot::cpu {
 void DecodeMatrixRow(const Matrix& matrix, int64_t row, std::span<double> values);
 
 // Sum of weights[i] * x[i], in rising i.
-double Dot(std::span<const double> weights, const float* x);
+template <typename T>
+double Dot(std::span<const double> weights, const T* x) {
+  double sum = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    sum += weights[i] * x[i];
+  }
+  return sum;
+}
 
 }  // namespace cachalot::cpu
