@@ -24,6 +24,13 @@
 #define CACHALOT_SIMD avx2
 #endif
 #define CACHALOT_SIMD_MEMBER [[gnu::always_inline]] inline
+// Before a loop of a few constant turns over an array of vectors: only unrolled do they stay in
+// registers.
+#if defined(__clang__)
+#define CACHALOT_UNROLL _Pragma("unroll")
+#else
+#define CACHALOT_UNROLL _Pragma("GCC unroll 8")
+#endif
 #define CACHALOT_SIMD_FN [[maybe_unused, gnu::always_inline]] static inline
 
 namespace cachalot::cpu::CACHALOT_SIMD {
