@@ -10,7 +10,7 @@ namespace cachalot {
 namespace {
 
 // Slot ids are int32, page 0 included.
-constexpr int64_t kMaxPages = std::numeric_limits<int32_t>::max() / kPageTokens - 1;
+constexpr int64_t kMaxPages = (int64_t{1} << 31) / kPageTokens - 1;
 constexpr int64_t kMaxRequests = 1 << 16;
 
 Status CheckOptions(const CacheOptions& options) {
@@ -32,6 +32,7 @@ CachePlan PlanForPages(const CacheShape& shape, const CacheRows& rows, const Cac
                        int64_t full_pages, int64_t swa_pages) {
   const int64_t c4_layers = shape.CountLayers(4);
   const int64_t c128_layers = shape.CountLayers(128);
+  swa_pages = std::min(swa_pages, full_pages);  // a window page belongs to a full page
   CachePlan plan;
   plan.rows = rows;
   plan.rings = RingRowsFor(options.speculative);

@@ -54,8 +54,9 @@ struct CachePlan {
   std::string Report() const;
 };
 
-// Room for `full_tokens` tokens, of which `swa_tokens` have window rows at a time; both are rounded
-// up to pages. kInvalidArgument for numbers that are not positive or overflow slot ids.
+// Room for `full_tokens` tokens, of which `swa_tokens`, or all where that is more, have window rows
+// at a time; both are rounded up to pages. kInvalidArgument for numbers that are not positive or
+// overflow slot ids.
 Result<CachePlan> PlanForTokens(const CacheShape& shape, const CacheRows& rows,
                                 const CacheOptions& options, int64_t full_tokens,
                                 int64_t swa_tokens);
@@ -67,8 +68,9 @@ Result<CachePlan> PlanForBytes(const CacheShape& shape, const CacheRows& rows,
                                const CacheOptions& options, int64_t bytes, double swa_share,
                                int64_t step_tokens);
 
-// Window tokens that suffice for max_requests which evict before each step of at most `step_tokens`
-// new tokens in all: two pages each behind the window, one begun, and the step's own.
+// Window tokens that suffice for max_requests where each step takes at most `step_tokens` new
+// tokens in all and is followed by EvictWindow for its requests: the window and a page begun at
+// either end for each request, and the step's own.
 int64_t WindowTokensFor(const CacheShape& shape, int64_t max_requests, int64_t step_tokens);
 
 }  // namespace cachalot

@@ -6,11 +6,17 @@
 #include "base/check.h"
 
 namespace cachalot {
+namespace {
+
+// Slot ids are int32.
+constexpr int64_t kSlotLimit = int64_t{std::numeric_limits<int32_t>::max()} + 1;
+
+}  // namespace
 
 PageAllocator::PageAllocator(int64_t num_pages, int64_t page_slots) : page_slots_(page_slots) {
   CACHALOT_CHECK_GE(num_pages, 0);
   CACHALOT_CHECK_GT(page_slots, 0);
-  CACHALOT_CHECK_LE(num_pages, std::numeric_limits<int32_t>::max() / page_slots - 1);
+  CACHALOT_CHECK_LE(num_pages, kSlotLimit / page_slots - 1);
   holders_.resize(static_cast<size_t>(num_pages) + 1);
   Clear();
 }
