@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "base/check.h"
 
@@ -148,7 +149,7 @@ CacheAllocator::Plan CacheAllocator::PlanOf(std::span<const Growth> batch) const
     const int64_t prefix = request.length;
     const int64_t seq = prefix + growth.num_tokens;
     if (prefix % kPageTokens != 0) {
-      // A page that others hold is complete: nobody writes there.
+      // cache.I8: a page that others hold is complete.
       CACHALOT_CHECK_EQ(full_.holders(request.pages.full.back()), 1);
     }
     plan.full.push_back({prefix, seq, LastSlot(request.pages.full, prefix, kPageTokens)});
@@ -181,7 +182,7 @@ Outcome<OutCacheLoc> CacheAllocator::Extend(std::span<const Growth> batch) {
       return tl::unexpected(Exhausted{ask.pool, need, have});
     }
   }
-  // From here on nothing can fail.
+  // cache.I6: from here on nothing can fail.
   OutCacheLoc loc;
   loc.full = *full_.AllocExtend(plan.full);
   loc.c128 = *c128_.AllocExtend(plan.c128);
@@ -265,7 +266,7 @@ void CacheAllocator::Trim(RequestSlot slot, int64_t length) {
 int64_t CacheAllocator::EvictWindow(RequestSlot slot, int64_t committed) {
   Request& request = row(slot);
   CACHALOT_CHECK_LE(committed, request.length);
-  // At least a page, so that a page boundary can be resumed while it is the last.
+  // cache.I13, I18: at least a page, so that its end can be resumed.
   const int64_t kept = std::max(geometry_.window, kPageTokens);
   const int64_t threshold = FloorToPage(std::max<int64_t>(0, committed - kept));
   if (threshold > request.evicted) {

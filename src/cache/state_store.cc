@@ -15,7 +15,7 @@ Tensor AsRows(const Buffer& buffer, const PoolPlan& plan) {
   return buffer.As(DType::kF32, {plan.rows, width});
 }
 
-// Cleared rows: kv 0, score -inf.
+// cache.I15: kv 0, score -inf.
 std::vector<float> ClearedRows(int64_t num_rows, int64_t width) {
   std::vector<float> rows(static_cast<size_t>(num_rows * width));
   for (int64_t row = 0; row < num_rows; ++row) {

@@ -87,7 +87,7 @@ StepTables BuildStepTables(const CacheAllocator& cache, std::span<const StepRequ
   tables.window_pages = TableOf(swa);
   tables.c4_pages = TableOf(full);
   tables.c128_pages = TableOf(c128);
-  // A ring of c4 state belongs to a window page, one of c128 state to a request.
+  // cache.I15: a ring of c4 state belongs to a window page, one of c128 state to a request.
   tables.c4_state_pages = tables.window_pages;
   return tables;
 }
