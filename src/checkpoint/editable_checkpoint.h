@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -80,10 +81,15 @@ inline std::vector<SafetensorsEntry> EntriesOf(const std::vector<EditableTensor>
   return entries;
 }
 
-// In the order given, which also decides how they are aligned.
-inline void WriteTensors(const std::string& path, const std::vector<EditableTensor>& tensors) {
+// In the order given; the data begin `shift` bytes after a multiple of 8.
+inline void WriteTensors(const std::string& path, const std::vector<EditableTensor>& tensors,
+                         int shift = 0) {
+  std::string header = FormatSafetensorsHeader(EntriesOf(tensors));
+  header.append(static_cast<size_t>(shift), ' ');
+  const uint64_t length = header.size() - sizeof(length);
+  std::memcpy(header.data(), &length, sizeof(length));
   std::ofstream file(path, std::ios::binary);
-  file << FormatSafetensorsHeader(EntriesOf(tensors));
+  file << header;
   for (const auto& tensor : tensors) {
     file << tensor.bytes;
   }

@@ -3,6 +3,11 @@
 namespace cachalot {
 namespace {
 
+template <typename T>
+T& Ensure(std::optional<T>& part) {
+  return part ? *part : part.emplace();
+}
+
 class Lister {
  public:
   explicit Lister(const ModelConfig& config) : c_(config) {}
@@ -90,10 +95,10 @@ void Lister::Attention(const std::string& prefix, int64_t ratio, AttentionWeight
   Add(prefix + "wo_b.weight", TensorKind::kLinear, component, {d, groups_width}, &attn.wo_b);
   if (ratio != 0) {
     Compressor(prefix + "compressor.", Component::kCompressors, ratio, c_.head_dim,
-               attn.compressor.emplace());
+               Ensure(attn.compressor));
   }
   if (ratio == 4) {
-    Indexer(prefix + "indexer.", attn.indexer.emplace());
+    Indexer(prefix + "indexer.", Ensure(attn.indexer));
   }
 }
 
@@ -176,10 +181,10 @@ void Lister::Model(ModelTensors& tensors) {
           static_cast<int64_t>(i) < c_.num_hash_layers, tensors.layers[i]);
   }
   if (c_.has_mtp) {
-    Mtp(tensors.mtp.emplace());
+    Mtp(Ensure(tensors.mtp));
   }
   if (c_.dspark) {
-    Dspark(tensors.dspark.emplace());
+    Dspark(Ensure(tensors.dspark));
   }
 }
 

@@ -47,8 +47,8 @@ struct TensorSpec {
   std::variant<Matrix*, Tensor*> slot;
 };
 
-// Gives `tensors` its layers, experts and optional parts, and lists every tensor. Slots point into
-// `tensors`, which must stay where it is.
+// Gives `tensors` its layers, experts and optional parts, as far as it lacks them, and lists every
+// tensor. Slots point into `tensors`, which must stay where it is.
 std::vector<TensorSpec> ListTensors(const ModelConfig& config, ModelTensors& tensors);
 
 }  // namespace cachalot
