@@ -36,13 +36,12 @@ std::string_view Trim(std::string_view text) {
                             : text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-bool IsJson(std::string_view text, bool must_be_object) {
+bool IsJson(std::string_view text) {
   // The reader skips a byte-order mark in front and takes a NUL for the end. Neither is JSON.
   if (text.starts_with("\xEF\xBB\xBF") || text.find('\0') != text.npos) {
     return false;
   }
-  const auto value = ParseJson(text, "value");
-  return value && (!must_be_object || value->is_object());
+  return ParseJson(text, "value").has_value();
 }
 
 }  // namespace
@@ -336,7 +335,7 @@ void CompletionParser::EndValue() {
     std::string json(1, '"');
     AppendJsonEscaped(json, value_);
     json += '"';
-    EmitArguments(IsJson(value_, false) ? value_ : json);
+    EmitArguments(IsJson(value_) ? value_ : json);
   }
   state_ = State::kInvoke;
 }
@@ -344,7 +343,7 @@ void CompletionParser::EndValue() {
 void CompletionParser::EndCall() {
   if (!keys_.empty()) {
     EmitArguments("}");
-  } else if (const std::string_view body = Trim(body_); IsJson(body, true)) {
+  } else if (const std::string_view body = Trim(body_); body.starts_with('{') && IsJson(body)) {
     EmitArguments(body);  // the model wrote its arguments as JSON
   } else {
     EmitArguments("{}");

@@ -171,9 +171,6 @@ TEST(CompletionSplit, GivesTheSameEventsForEveryByteSplit) {
 TEST(CompletionSplit, GivesTheSameEventsByteByByte) {
   for (std::uint64_t seed = 1; seed < kCompletions * 4; seed += 5) {  // seeds without stop strings
     const std::string text = Completion(seed);
-    if (seed % 5 == 0) {
-      continue;
-    }
     Feed feed(ModeOf(seed), {});
     for (size_t at = 0; at < text.size(); ++at) {
       feed.Push(text.substr(at, 1));
