@@ -1,0 +1,98 @@
+#include "backends/cpu/ops/indexer/problems.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace cachalot::cpu {
+namespace {
+
+enum class Ties : uint8_t { kNone, kPairs, kAll };
+
+struct Spec {
+  int64_t heads;
+  RowLayout layout;
+  int64_t top_k;
+  int64_t page_entries;
+  std::vector<std::pair<int32_t, int32_t>> requests;  // start_pos, tokens
+  Ties ties = Ties::kNone;
+};
+
+void Fill(const Spec& spec, Case<IndexerParams>& made) {
+  ProblemData& data = made.data;
+  IndexerParams& params = made.params;
+  int64_t entries = 1;
+  for (const auto& [start, tokens] : spec.requests) {
+    made.tokens += tokens;
+    entries = std::max<int64_t>(entries, (start + tokens) / 4);
+  }
+  const int64_t width = spec.layout.width;
+  params.q = data.Normal({made.tokens, spec.heads, width});
+  params.weights = data.Normal({made.tokens, spec.heads}, spec.ties == Ties::kAll ? 0 : 1);
+  const auto requests = static_cast<int64_t>(spec.requests.size());
+  const int64_t pages = (entries + spec.page_entries - 1) / spec.page_entries;
+  params.pages = data.Pages(requests, pages);
+  params.page_entries = spec.page_entries;
+  params.keys = data.Pool(spec.layout, requests * pages * spec.page_entries);
+  if (spec.ties == Ties::kPairs) {
+    for (int64_t row = 0; row + 1 < params.keys.num_rows; row += 2) {
+      std::memcpy(params.keys.row(row + 1), params.keys.row(row),
+                  static_cast<size_t>(spec.layout.bytes()));
+    }
+  }
+  params.requests = data.Requests(spec.requests);
+  params.top_k = spec.top_k;
+  params.selected = data.Unwritten(DType::kI32, {made.tokens, spec.top_k});
+  made.outputs = {{"selected", params.selected, {}}};
+}
+
+}  // namespace
+
+std::vector<Problem<IndexerParams>> IndexerProblems() {
+  const RowLayout fp4{RowFormat::kFp4, RowRounding::kFp4, 128, 0};
+  const RowLayout fp4_f32{RowFormat::kF32, RowRounding::kFp4, 64, 0};
+  const RowLayout int8{RowFormat::kInt8, RowRounding::kInt8, 128, 0};
+  const RowLayout int8_f32{RowFormat::kF32, RowRounding::kInt8, 128, 0};
+  const RowLayout plain{RowFormat::kF32, RowRounding::kNone, 32, 0};
+  const Spec specs[] = {
+      {8, fp4, 16, 32, {}},
+      {8, fp4, 16, 32, {{0, 0}}},
+      {8, fp4, 16, 32, {{0, 5}}},
+      {8, fp4, 16, 32, {{0, 63}}},
+      {64, fp4, 5, 32, {{400, 3}}},
+      {64, fp4, 64, 32, {{1003, 1}, {20, 2}}},
+      {8, fp4, 512, 32, {{2047, 5}}},
+      {3, fp4, 7, 4, {{60, 17}}},
+      {8, fp4_f32, 8, 16, {{33, 5}, {0, 0}, {200, 1}}},
+      {8, int8, 16, 32, {{500, 5}}},
+      {5, int8_f32, 1, 32, {{101, 3}}},
+      {4, plain, 8, 32, {{130, 3}}},
+      {8, fp4, 9, 32, {{300, 3}}, Ties::kPairs},
+      {8, int8, 9, 32, {{300, 3}}, Ties::kPairs},
+      {8, fp4, 9, 32, {{300, 3}}, Ties::kAll},
+  };
+  std::vector<Problem<IndexerParams>> problems;
+  for (const Spec& spec : specs) {
+    std::string name =
+        fmt::format("{} heads, {} of {}, top {}{}", spec.heads, NameOf(spec.layout),
+                    spec.layout.width, spec.top_k, spec.ties != Ties::kNone ? ", tied" : "");
+    for (const auto& [start, tokens] : spec.requests) {
+      name += fmt::format(", {}+{}", start, tokens);
+    }
+    problems.push_back(
+        {name, NameOf(spec.layout), [spec](Case<IndexerParams>& made) { Fill(spec, made); }});
+  }
+  return problems;
+}
+
+IndexerParams Slice(const IndexerParams& params, int64_t begin, int64_t end, ProblemData& data) {
+  IndexerParams part = params;
+  part.q = params.q.Rows(begin, end);
+  part.weights = params.weights.Rows(begin, end);
+  part.requests = data.Slice(params.requests, begin, end);
+  part.selected = params.selected.Rows(begin, end);
+  return part;
+}
+
+}  // namespace cachalot::cpu
