@@ -46,6 +46,12 @@ Bpe::Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges)
     }
     slots_[at] = {pair, {static_cast<int32_t>(rank), merges[rank].result}};
   }
+  byte_pairs_.resize(256 * 256);
+  for (int left = 0; left < 256; ++left) {
+    for (int right = 0; right < 256; ++right) {
+      byte_pairs_[left << 8 | right] = Find(byte_ids_[left], byte_ids_[right]);
+    }
+  }
   is_whole_.resize(vocabulary_.size());
   std::vector<int32_t> ids;
   for (int32_t id = 0; id < vocabulary_.size(); ++id) {
@@ -87,7 +93,8 @@ void Bpe::EncodeShort(std::string_view piece, std::vector<int32_t>& ids) const {
     symbol[i] = byte_ids_[static_cast<uint8_t>(piece[i])];
   }
   for (size_t i = 0; i + 1 < size; ++i) {
-    merge[i] = Find(symbol[i], symbol[i + 1]);
+    merge[i] =
+        byte_pairs_[static_cast<uint8_t>(piece[i]) << 8 | static_cast<uint8_t>(piece[i + 1])];
   }
   while (size > 1) {
     size_t best = 0;

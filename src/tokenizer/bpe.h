@@ -47,6 +47,7 @@ class Bpe {
   Vocabulary vocabulary_;
   std::array<int32_t, 256> byte_ids_{};
   std::vector<Slot> slots_;  // open-addressed by pair; a power of two of them, at most half in use
+  std::vector<Candidate> byte_pairs_;  // [left byte · 256 + right byte]: most look-ups are of these
   // Whether the bytes of a token encode to that token alone. Most words are such a token, and need
   // no merging.
   std::vector<bool> is_whole_;

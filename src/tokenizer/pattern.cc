@@ -66,13 +66,17 @@ Result<Pattern> Pattern::Compile(std::string_view pattern) {
   }
   // Where there is no JIT (a system that forbids writable code), PCRE2 interprets: the same
   // matches, slower.
-  pcre2_jit_compile(compiled.code_.get(), PCRE2_JIT_COMPLETE);
+  compiled.is_native_ = pcre2_jit_compile(compiled.code_.get(), PCRE2_JIT_COMPLETE) == 0;
   return compiled;
 }
 
 Result<Pattern::Match> Pattern::FindNext(std::string_view text, size_t from,
                                          PatternScratch& scratch) const {
   const auto match = [&] {
+    if (is_native_) {
+      return pcre2_jit_match(code_.get(), Units(text), text.size(), from, PCRE2_NOTEMPTY,
+                             scratch.data_.get(), scratch.context_.get());
+    }
     return pcre2_match(code_.get(), Units(text), text.size(), from,
                        PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, scratch.data_.get(),
                        scratch.context_.get());

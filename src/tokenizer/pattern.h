@@ -52,6 +52,7 @@ class Pattern {
     void operator()(pcre2_real_code_8* code) const;
   };
   std::unique_ptr<pcre2_real_code_8, Free> code_;
+  bool is_native_ = false;  // compiled to machine code
 };
 
 }  // namespace cachalot

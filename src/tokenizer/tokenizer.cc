@@ -53,7 +53,7 @@ Result<Tokenizer> Tokenizer::Parse(std::string_view text, const std::string& sou
     }
     tokenizer.patterns_.push_back(*std::move(pattern));
   }
-  tokenizer.vocab_size_ = static_cast<int32_t>(file.tokens.size());
+  tokenizer.vocab_size_ = file.vocabulary.size();
   std::vector<AddedToken> first;
   std::vector<AddedToken> second;
   for (const AddedToken& token : file.added_tokens) {
@@ -63,7 +63,7 @@ Result<Tokenizer> Tokenizer::Parse(std::string_view text, const std::string& sou
   }
   tokenizer.first_ = AddedTokenFinder(std::move(first));
   tokenizer.second_ = AddedTokenFinder(std::move(second));
-  tokenizer.bpe_ = Bpe(Vocabulary(std::move(file.tokens)), file.merges);
+  tokenizer.bpe_ = Bpe(std::move(file.vocabulary), file.merges);
   return tokenizer;
 }
 

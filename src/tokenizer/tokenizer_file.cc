@@ -197,9 +197,12 @@ class Reader {
     return CheckFlag(model, "model", "ignore_merges", false, false);
   }
 
-  Result<int32_t> ReadId(const Json& value, const std::string& where) const {
+  // `where` is a function: naming the place of every token of a file that is sound would cost more
+  // than reading it.
+  template <typename Where>
+  Result<int32_t> ReadId(const Json& value, const Where& where) const {
     if (!value.is_number_integer() || value < 0 || value >= kMaxTokenIds) {
-      return Unexpected(where, value, fmt::format("an id from 0 to {}", kMaxTokenIds - 1));
+      return Unexpected(where(), value, fmt::format("an id from 0 to {}", kMaxTokenIds - 1));
     }
     return value.get<int32_t>();
   }
@@ -243,7 +246,7 @@ class Reader {
       }
     }
     AddedToken token;
-    CACHALOT_ASSIGN_OR_RETURN(token.id, ReadId(Field(entry, "id"), where + ".id"));
+    CACHALOT_ASSIGN_OR_RETURN(token.id, ReadId(Field(entry, "id"), [&] { return where + ".id"; }));
     const Json& content = Field(entry, "content");
     if (!content.is_string() || content.get_ref<const std::string&>().empty() ||
         content.get_ref<const std::string&>().size() > kMaxAddedTokenBytes) {
@@ -260,7 +263,7 @@ class Reader {
     if (!vocabulary.is_object()) {
       return Unexpected("model.vocab", vocabulary, "an object");
     }
-    written_.reserve(vocabulary.size());
+    std::vector<std::string> tokens;  // [id] → bytes, empty where none
     for (const auto& [written, value] : vocabulary.items()) {
       const auto where = [&, &written_here = written] {
         return "model.vocab." + Show(Json(written_here));
@@ -268,29 +271,31 @@ class Reader {
       if (!value.is_number_integer() || written.empty()) {
         return Unexpected(where(), value, "a non-empty token with an id");
       }
-      CACHALOT_ASSIGN_OR_RETURN(const int32_t id, ReadId(value, where()));
-      CACHALOT_RETURN_IF_ERROR(AddToken(written, id, where));
+      CACHALOT_ASSIGN_OR_RETURN(const int32_t id, ReadId(value, where));
+      CACHALOT_RETURN_IF_ERROR(AddToken(written, id, where, tokens));
     }
     for (const auto& [id, index] : added_by_id_) {
-      if (static_cast<size_t>(id) < file_.tokens.size() && !file_.tokens[id].empty()) {
+      if (static_cast<size_t>(id) < tokens.size() && !tokens[id].empty()) {
         return Fault(StatusCode::kInvalidArgument,
                      "added_tokens[{}].id is {}, which model.vocab gives to another token", index,
                      id);
       }
     }
+    file_.vocabulary = Vocabulary(std::move(tokens));
     for (int byte = 0; byte < 256; ++byte) {
-      const std::string written = WriteBytes(std::string(1, static_cast<char>(byte)));
-      if (!written_.contains(written)) {
+      const std::string bytes(1, static_cast<char>(byte));
+      if (file_.vocabulary.Find(bytes) == kNoToken) {
         return Fault(StatusCode::kInvalidArgument,
-                     "model.vocab lacks {}, the token of byte 0x{:02X}", DumpJson(Json(written)),
-                     byte);
+                     "model.vocab lacks {}, the token of byte 0x{:02X}",
+                     DumpJson(Json(WriteBytes(bytes))), byte);
       }
     }
     return {};
   }
 
   template <typename Where>
-  Status AddToken(const std::string& written, int32_t id, const Where& where) {
+  Status AddToken(const std::string& written, int32_t id, const Where& where,
+                  std::vector<std::string>& tokens) const {
     if (const auto added = added_by_content_.find(written); added != added_by_content_.end()) {
       const int32_t added_id = file_.added_tokens[added->second].id;
       return id == added_id
@@ -303,15 +308,14 @@ class Reader {
       return Fault(StatusCode::kInvalidArgument,
                    "{} is neither written in the byte alphabet nor in added_tokens", where());
     }
-    if (static_cast<size_t>(id) >= file_.tokens.size()) {
-      file_.tokens.resize(id + 1);
+    if (static_cast<size_t>(id) >= tokens.size()) {
+      tokens.resize(id + 1);
     }
-    if (!file_.tokens[id].empty()) {
+    if (!tokens[id].empty()) {
       return Fault(StatusCode::kInvalidArgument, "{} is {}, which {} has too", where(), id,
-                   Show(Json(WriteBytes(file_.tokens[id]))));
+                   Show(Json(WriteBytes(tokens[id]))));
     }
-    file_.tokens[id] = *std::move(bytes);
-    written_.emplace(written, id);
+    tokens[id] = *std::move(bytes);
     return {};
   }
 
@@ -358,25 +362,29 @@ class Reader {
       return Unexpected(where(), entry, kExpected);
     }
     Merge merge;
-    for (const auto& [written, id] : {std::pair{left, &merge.left}, std::pair{right, &merge.right},
-                                      std::pair{left + right, &merge.result}}) {
-      const auto found = written_.find(written);
-      if (found == written_.end()) {
-        return Fault(StatusCode::kInvalidArgument, "{} needs the token {}, which {}", where(),
-                     Show(Json(written)),
-                     added_by_content_.contains(written) ? "is an added token, never made from text"
-                                                         : "is not in model.vocab");
-      }
-      *id = found->second;
-    }
+    CACHALOT_ASSIGN_OR_RETURN(merge.left, FindPart(left, where));
+    CACHALOT_ASSIGN_OR_RETURN(merge.right, FindPart(right, where));
+    CACHALOT_ASSIGN_OR_RETURN(merge.result, FindPart(left + right, where));
     return merge;
+  }
+
+  template <typename Where>
+  Result<int32_t> FindPart(const std::string& written, const Where& where) const {
+    const std::optional<std::string> bytes = BytesOfWritten(written);
+    const int32_t id = bytes ? file_.vocabulary.Find(*bytes) : kNoToken;
+    if (id == kNoToken) {
+      return Fault(StatusCode::kInvalidArgument, "{} needs the token {}, which {}", where(),
+                   Show(Json(written)),
+                   added_by_content_.contains(written) ? "is an added token, never made from text"
+                                                       : "is not in model.vocab");
+    }
+    return id;
   }
 
   const std::string& source_;
   TokenizerFile file_;
   std::unordered_map<int32_t, size_t> added_by_id_;           // → index in added_tokens
   std::unordered_map<std::string, size_t> added_by_content_;  // → index in added_tokens
-  std::unordered_map<std::string, int32_t> written_;  // ordinary tokens, as the file writes them
 };
 
 }  // namespace

@@ -10,16 +10,18 @@
 #include "base/result.h"
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/vocabulary.h"
 
 namespace cachalot {
 
 inline constexpr int64_t kMaxTokenizerFileBytes = int64_t{128} << 20;
-inline constexpr int32_t kMaxTokenIds = 1 << 22;
+inline constexpr int32_t kMaxTokenIds = 1
+                                        << 20;  // ids lie below; eight times DeepSeek's vocabulary
 
 struct TokenizerFile {
-  // [id] → bytes; empty where the id belongs to an added token or to none. Distinct, and every
-  // single byte is there.
-  std::vector<std::string> tokens;
+  // The ordinary tokens. Every single byte is one; ids may be missing, as those of added tokens
+  // are.
+  Vocabulary vocabulary;
   // In order of rank, each pair once; each result's bytes are those of its parts. None makes an
   // added token.
   std::vector<Merge> merges;

@@ -40,7 +40,7 @@ TEST(TokenizerFile, RefusesWhatIsInvalidAndSaysWhere) {
       {"model.vocab is an array of 1, expected", [](Json& j) { j["model"]["vocab"] = {1}; }},
       {"model.merges is missing, expected an array", [](Json& j) { j["model"].erase("merges"); }},
       {"model.merges is \"x\", expected an array", [](Json& j) { j["model"]["merges"] = "x"; }},
-      {"model.vocab.\"he\" is -1, expected an id from 0 to 4194303",
+      {"model.vocab.\"he\" is -1, expected an id from 0 to 1048575",
        [](Json& j) { j["model"]["vocab"]["he"] = -1; }},
       {"model.vocab.\"he\" is 1000000000, expected an id",
        [](Json& j) { j["model"]["vocab"]["he"] = 1000000000; }},
@@ -230,7 +230,7 @@ TEST(TokenizerFile, ReadsBothSpellingsOfMerges) {
     EXPECT_EQ(joined.merges[i].right, paired.merges[i].right);
     EXPECT_EQ(joined.merges[i].result, paired.merges[i].result);
   }
-  EXPECT_EQ(joined.tokens[kTinyFirstMerge + 2], " the");
+  EXPECT_EQ(joined.vocabulary.bytes(kTinyFirstMerge + 2), " the");
 }
 
 TEST(TokenizerFile, AcceptsHarmlessVariants) {

@@ -24,9 +24,11 @@ class Vocabulary {
   int32_t Find(std::string_view bytes) const;
 
  private:
-  // A part of the hash beside the id spares most of the looks at the bytes of other tokens.
+  // `key` is the bytes themselves where they are at most eight, as in most words of a text, and
+  // their hash otherwise: then tokens_ has the last word.
   struct Slot {
-    uint32_t tag = 0;
+    uint64_t key = 0;
+    uint32_t size = 0;  // bytes
     int32_t id = kNoToken;
   };
 
