@@ -1,0 +1,1 @@
+#include "backends/cpu/ops/hc_post/kernel.h"

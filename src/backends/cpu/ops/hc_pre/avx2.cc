@@ -1,0 +1,1 @@
+#include "backends/cpu/ops/hc_pre/kernel.h"
