@@ -3,6 +3,7 @@
 // owns what they view.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -121,6 +122,10 @@ class Weights : public ModelTensors {
   Weights(Weights&&) noexcept;
   Weights& operator=(Weights&&) noexcept;
   ~Weights();
+
+  // Reads the files once from front to back, so that the first step need not wait for the disk page
+  // by page. Calls progress now and then with the bytes read so far and in all.
+  void Warm(const std::function<void(int64_t done, int64_t total)>& progress) const;
 
   // One entry for each component of the model, in the order of docs/checkpoints.md.
   const std::vector<ComponentSize>& components() const;

@@ -54,6 +54,7 @@ class SafetensorsFile {
 
   const std::string& path() const { return file_.path(); }
   int64_t size() const { return static_cast<int64_t>(file_.bytes().size()); }
+  std::span<const std::byte> bytes() const { return file_.bytes(); }
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
   std::span<const std::byte> data(const SafetensorsEntry& entry) const;
 

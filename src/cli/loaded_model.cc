@@ -1,0 +1,41 @@
+#include "cli/loaded_model.h"
+
+#include <utility>
+
+#include "backends/cpu/cpu_device.h"
+#include "cli/progress.h"
+
+namespace cachalot {
+
+void ModelFlags::AddTo(CLI::App& command) {
+  command.add_option("-m,--model", folder, "checkpoint folder")->required();
+  command.add_option("-t,--threads", num_threads, "threads (default: all of the machine)")
+      ->check(CLI::Range(1, 1024));
+  command.add_option(
+      "--isa", isa,
+      "ref, avx2, avx512 or amx (default: the machine's best, at most $CACHALOT_MAX_ISA)");
+}
+
+Result<std::unique_ptr<Device>> OpenDevice(const ModelFlags& flags) {
+  return cpu::NewCpuDevice({.num_threads = flags.num_threads, .isa = flags.isa});
+}
+
+Result<LoadedModel> LoadModel(const ModelFlags& flags, RunnerOptions options, bool warm) {
+  LoadedModel loaded;
+  CACHALOT_ASSIGN_OR_RETURN(loaded.device, OpenDevice(flags));
+  CACHALOT_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(flags.folder));
+  CACHALOT_ASSIGN_OR_RETURN(Weights weights, Weights::Load(flags.folder, config));
+  if (warm) {
+    ProgressBar bar("loading", "B");
+    weights.Warm([&](int64_t done, int64_t total) { bar.Show(done, total); });
+  }
+  if (options.max_context == 0) {
+    options.max_context = config.max_position;
+  }
+  CACHALOT_ASSIGN_OR_RETURN(ModelRunner runner, ModelRunner::New(*loaded.device, std::move(config),
+                                                                 std::move(weights), options));
+  loaded.runner = std::make_unique<ModelRunner>(std::move(runner));
+  return loaded;
+}
+
+}  // namespace cachalot

@@ -1,0 +1,34 @@
+// A checkpoint folder made ready to run: what `run` and `logits` share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "device/device.h"
+#include "engine/runner.h"
+
+namespace cachalot {
+
+struct ModelFlags {
+  std::string folder;
+  int num_threads = 0;
+  std::string isa;
+
+  void AddTo(CLI::App& command);
+};
+
+struct LoadedModel {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<ModelRunner> runner;  // uses the device
+};
+
+Result<std::unique_ptr<Device>> OpenDevice(const ModelFlags& flags);
+
+// options.max_context 0 stands for the model's own. `warm` reads the weights once, with a bar, so
+// that the first token need not wait for the disk; files larger than memory are left to be read as
+// they are used.
+Result<LoadedModel> LoadModel(const ModelFlags& flags, RunnerOptions options, bool warm);
+
+}  // namespace cachalot

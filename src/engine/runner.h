@@ -1,0 +1,93 @@
+// ModelRunner: a model with its caches. Runs steps of tokens for requests whose cache pages it
+// takes and gives back; knows nothing of text, sampling or scheduling. Used by one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cache/cache_allocator.h"
+#include "cache/pools.h"
+#include "checkpoint/weights.h"
+#include "device/device.h"
+#include "engine/batch_builder.h"
+#include "model/model.h"
+
+namespace cachalot {
+
+struct RunnerOptions {
+  int64_t max_context = 0;   // tokens of one request
+  int64_t max_requests = 1;  // at once
+  int64_t max_step_tokens = 512;
+  bool draft_context = false;  // keep what DSpark needs of every token
+};
+
+// New tokens of one request, following those that it has.
+struct RequestTokens {
+  RequestSlot slot;
+  std::span<const int32_t> ids;
+};
+
+class ModelRunner {
+ public:
+  // The device outlives the runner.
+  static Result<ModelRunner> New(Device& device, ModelConfig config, Weights weights,
+                                 const RunnerOptions& options);
+
+  const ModelConfig& config() const { return model_.config(); }
+  const RunnerOptions& options() const { return options_; }
+  // Bytes of the cache pools.
+  int64_t cache_bytes() const { return pools_->bytes(); }
+
+  // kResourceExhausted where max_requests are open.
+  Result<RequestSlot> Open();
+  void Close(RequestSlot slot);
+  int64_t length(RequestSlot slot) const { return lengths_[static_cast<size_t>(slot.value)]; }
+
+  // Runs one step; on an error nothing has changed. Ids must be in the vocabulary.
+  Status Forward(std::span<const RequestTokens> requests);
+  // Logits [rows, vocab] of tokens [begin, end) of the last step, counted over its requests in
+  // order.
+  Status Logits(int64_t begin, int64_t end, std::vector<float>* logits);
+
+  // The MTP block over the first next_ids.size() tokens of the last step, which had one request:
+  // next_ids are the ids after those tokens. Then MtpLogits as Logits.
+  Status ForwardMtp(RequestSlot slot, std::span<const int32_t> next_ids);
+  Status MtpLogits(int64_t begin, int64_t end, std::vector<float>* logits);
+
+  struct Draft {
+    std::vector<int32_t> ids;       // [block]
+    std::vector<float> confidence;  // [block], before the sigmoid
+    std::vector<float> logits;      // [block, vocab]
+  };
+  // The greedy DSpark draft that follows `known`, the token after all that the request has. The
+  // request stays as it is.
+  Result<Draft> DraftBlock(RequestSlot slot, int32_t known);
+
+ private:
+  ModelRunner(const RunnerOptions& options, std::unique_ptr<Stream> stream, Model model,
+              std::unique_ptr<CachePools> pools, const CacheGeometry& geometry,
+              BatchBuilder builder);
+
+  Status CheckIds(std::span<const int32_t> ids) const;
+  ModelCaches caches() const;
+  template <typename RunLogits>
+  Status DownloadLogits(int64_t begin, int64_t end, std::vector<float>* logits,
+                        const RunLogits& run);
+
+  RunnerOptions options_;
+  std::unique_ptr<Stream> stream_;
+  Model model_;
+  std::unique_ptr<CachePools> pools_;
+  std::vector<LayerCache> layer_caches_;  // of the layers, then of the draft layers
+  CacheAllocator cache_;
+  BatchBuilder builder_;
+  Buffer logits_;                 // F32 [rows, vocab]
+  Buffer logit_rows_;             // I32 [rows]
+  Buffer previous_;               // I32 [1]: the token before a draft position
+  Buffer confidence_;             // F32 [1, 1]: of a draft position
+  std::vector<int64_t> lengths_;  // tokens of each request that have been run
+};
+
+}  // namespace cachalot
