@@ -62,10 +62,9 @@ std::vector<Problem<ExpertsParams>> ExpertsProblems() {
       {MatrixFormat::kF32, MatrixFormat::kF32},
   };
   const Spec specs[] = {
-      {0, 4, 2, 64, 32},        {1, 4, 2, 64, 32},
-      {2, 8, 6, 128, 96},       {5, 4, 3, 160, 64, 0},
-      {17, 8, 2, 64, 160, 0.5}, {3, 2, 1, 4096, 32},
-      {2, 3, 2, 32, 2048},      {70, 3, 2, 64, 32, 10, true},
+      {0, 4, 2, 64, 32},     {1, 4, 2, 64, 32},        {2, 8, 6, 128, 96},
+      {5, 4, 3, 160, 64, 0}, {17, 8, 2, 64, 160, 0.5}, {3, 2, 1, 1024, 32},
+      {1, 1, 1, 4096, 32},   {2, 1, 1, 32, 2048},      {70, 3, 2, 64, 32, 10, true},
   };
   std::vector<Problem<ExpertsParams>> problems;
   for (const auto& [routed, shared] : kFormats) {
