@@ -19,8 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto again = cachalot::ParseModelConfig(formatted, "formatted");
   CACHALOT_CHECK(again.has_value(), "{}", again.error().message);
   CACHALOT_CHECK_EQ(cachalot::FormatModelConfig(*again), formatted);
-  // A table of a quarter of a million experts is right but slow.
-  if (config->num_layers * config->num_experts < 2000) {
+  // Larger tables are right but slow.
+  if (config->num_layers * config->num_experts < 100) {
     CACHALOT_CHECK_GT(cachalot::TotalOf(cachalot::CountWeights(*config)).bytes, 0);
   }
   CACHALOT_CHECK_GE(cachalot::CountRequestBytes(*config, config->max_position), 0);
