@@ -9,7 +9,7 @@ TEST(ProgressBar, ShowsShareAndCounts) {
   EXPECT_EQ(ProgressBar::Line("prompt", 1, 4, "tokens", 200),
             "prompt [##########                              ]  25% 1/4 tokens");
   EXPECT_EQ(ProgressBar::Line("loading", 1'500'000'000, 3'000'000'000, "B", 60),
-            "loading [#############             ]  50% 1.5/3.0 GB");
+            "loading [################                 ]  50% 1.5/3.0 GB");
 }
 
 TEST(ProgressBar, FitsNarrowTerminalsAndOddCounts) {

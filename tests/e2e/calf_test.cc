@@ -1,0 +1,80 @@
+// The shipped model answers what its makers say it can (models/calf/README.md).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <sstream>
+
+#include "e2e/program.h"
+#include "io/json.h"
+
+namespace cachalot::e2e {
+namespace {
+
+const std::string kCalf = InSource("models/calf");
+constexpr char kEndOfSentence[] = "<｜end▁of▁sentence｜>";
+
+TEST(Calf, AnswersTheSamplePrompt) {
+  const Outcome outcome = Cachalot(
+      {"run", "-m", kCalf, "-p", "What is the capital of France?", "--temp", "0", "-n", "64"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "The capital of France is Paris.\n");
+}
+
+TEST(Calf, GivesTheExactModelsAnswersOnEveryTask) {
+  std::istringstream lines(ReadAll(kCalf + "/eval.jsonl"));
+  std::string line;
+  std::map<std::string, int> asked;
+  std::map<std::string, int> answered;
+  std::string missed;
+  while (std::getline(lines, line)) {
+    const Json row = *ParseJson(line, "eval.jsonl");
+    if (!row["solved"].get<bool>()) {
+      continue;
+    }
+    const auto task = row["task"].get<std::string>();
+    std::string wanted = row["answer"].get<std::string>();
+    wanted.resize(wanted.find(kEndOfSentence));
+    const Outcome outcome =
+        Cachalot({"run", "-m", kCalf, "--raw", "-p", row["prompt"].get<std::string>(), "--temp",
+                  "0", "-n", "300"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    ++asked[task];
+    if (outcome.out == wanted + "\n") {
+      ++answered[task];
+    } else {
+      missed += "\n" + task + ": " + outcome.out + "instead of " + wanted;
+    }
+  }
+  ASSERT_EQ(asked.size(), 7U);
+  for (const auto& [task, count] : asked) {
+    std::printf("%-10s %d of %d\n", task.c_str(), answered[task], count);
+    // A near-tie may fall the other way once in a task.
+    EXPECT_GE(answered[task], count - 1) << missed;
+  }
+}
+
+TEST(Calf, SamplesTheSameAnswerForTheSameSeed) {
+  const auto answer = [](const std::string& seed) {
+    return Cachalot({"run", "-m", kCalf, "-p", "Tell me a story about a fox.", "--temp", "1.5",
+                     "--seed", seed, "-n", "40"})
+        .out;
+  };
+  const std::string first = answer("5");
+  EXPECT_EQ(answer("5"), first);
+  EXPECT_NE(answer("6"), first);
+}
+
+TEST(Calf, ChatsWithHistory) {
+  const Outcome outcome = Cachalot({"run", "-m", kCalf, "chat", "--temp", "0", "-n", "64"},
+                                   "/help\nWhat is the capital of France?\nWhat day comes after "
+                                   "Friday?\n/nonsense\n/quit\nnever");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, testing::AllOf(testing::HasSubstr("/think"),
+                                          testing::HasSubstr("The capital of France is Paris.\n"),
+                                          testing::HasSubstr("Saturday"),
+                                          testing::HasSubstr("no command /nonsense")));
+}
+
+}  // namespace
+}  // namespace cachalot::e2e
