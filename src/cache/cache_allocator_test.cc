@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <set>
 
@@ -150,6 +151,21 @@ TEST(CacheAllocator, EvictsWholeWindowPagesAndNothingElse) {
   EXPECT_EQ(cache.EvictWindow(slot, 1024), 896);
   EXPECT_GT(cache.pages(slot).swa.back().value, 0);
   EXPECT_EQ(cache.EvictWindow(slot, 10), 896);
+}
+
+TEST(CacheAllocator, KeepsAWholeWindowAndAtLeastAPage) {
+  for (const int64_t window : {1, 127, 128, 129, 256}) {
+    CacheGeometry geometry = Geometry();
+    geometry.window = window;
+    CacheAllocator cache(geometry);
+    const RequestSlot slot = *cache.TakeRequest();
+    Grow(cache, slot, 1000);
+    for (int64_t committed = 0; committed <= 1000; ++committed) {
+      const int64_t kept = std::max<int64_t>(window, 128);
+      const int64_t expected = committed < kept ? 0 : (committed - kept) / 128 * 128;
+      ASSERT_EQ(cache.EvictWindow(slot, committed), expected) << window << " " << committed;
+    }
+  }
 }
 
 TEST(CacheAllocator, SaysWhichPoolIsShort) {

@@ -43,9 +43,10 @@ CachePlan PlanForPages(const CacheShape& shape, const CacheRows& rows, const Cac
   geometry.c128_page_entries = options.c128_page_entries;
   geometry.has_c4 = c4_layers > 0;
   geometry.window = shape.window;
-  // A full page is one entry; every request may have one page that is not full.
-  geometry.c128_pages =
-      c128_layers == 0 ? 0 : CeilDiv(full_pages, options.c128_page_entries) + options.max_requests;
+  // cache.I21: a full page is one entry, and every request may have one c128 page that is not full.
+  if (c128_layers > 0) {
+    geometry.c128_pages = full_pages / options.c128_page_entries + options.max_requests;
+  }
 
   plan.window = {"window", shape.num_window_layers(), (swa_pages + 1) * kPageTokens,
                  rows.kv.bytes()};

@@ -49,10 +49,19 @@ TEST(Capacity, ChargesEveryDraftLayer) {
 }
 
 TEST(Capacity, HasRoomInC128PagesForWhateverTheFullPagesHold) {
-  const CachePlan plan =
-      PlanForTokens(Shape(), Rows(), {.max_requests = 5}, 100 * 128, 1024).value();
-  // 100 entries, and up to 5 pages that are begun: 4 requests of one entry, one of the rest.
-  EXPECT_GE(plan.geometry.c128_pages, 4 + CeilDiv(96, 16));
+  for (const int64_t full_pages : {1, 15, 16, 17, 100, 257}) {
+    for (const int64_t requests : {1, 2, 5}) {
+      const CachePlan plan =
+          PlanForTokens(Shape(), Rows(), {.max_requests = requests}, full_pages * 128, 128).value();
+      EXPECT_EQ(plan.geometry.c128_pages, full_pages / 16 + requests);
+      // The most pages are begun where all requests but one have just begun theirs.
+      for (int64_t begun = 1; requests * begun <= full_pages; begun += 16) {
+        const int64_t rest = full_pages - (requests - 1) * begun;
+        EXPECT_LE((requests - 1) * CeilDiv(begun, 16) + CeilDiv(rest, 16),
+                  plan.geometry.c128_pages);
+      }
+    }
+  }
 }
 
 TEST(Capacity, HoldsTheMostThatTheBytesAllow) {

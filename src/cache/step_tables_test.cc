@@ -96,6 +96,7 @@ TEST(StepTables, HasZerosBeforeTheWindowAndNothingOfAFormerTenant) {
   const StepTables tables = BuildStepTables(cache, {&step, 1});
   const auto& swa = cache.pages(slot).swa;
   EXPECT_THAT(tables.window_pages.values, ElementsAre(0, 0, 0, swa[3].value, swa[4].value));
+  EXPECT_EQ(tables.c4_state_pages.values, tables.window_pages.values);
   EXPECT_EQ(tables.c4_pages.columns, 5);
   EXPECT_EQ(tables.c128_pages.columns, 1);
 }
