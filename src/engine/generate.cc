@@ -4,9 +4,8 @@
 
 namespace cachalot {
 
-Result<AnswerEnd> Generate(ModelRunner& runner, RequestSlot slot,
-                              std::span<const int32_t> prompt, const GenerateOptions& options,
-                              const GenerateHooks& hooks) {
+Result<AnswerEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<const int32_t> prompt,
+                           const GenerateOptions& options, const GenerateHooks& hooks) {
   CACHALOT_RETURN_IF_ERROR(CheckSamplingParams(options.sampling));
   if (prompt.empty()) {
     return MakeError(StatusCode::kInvalidArgument, "the prompt has no tokens");

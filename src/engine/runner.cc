@@ -60,12 +60,11 @@ Result<ModelRunner> ModelRunner::New(Device& device, ModelConfig config, Weights
       BatchBuilder::New(device, plan.geometry, step_tokens, options.max_requests, context));
   CACHALOT_ASSIGN_OR_RETURN(Model model, Model::New(device, std::move(config), std::move(weights),
                                                     step_tokens, kLogitRows));
-  ModelRunner runner(options, std::move(stream), std::move(model), std::move(pools),
-                     plan.geometry, std::move(builder));
+  ModelRunner runner(options, std::move(stream), std::move(model), std::move(pools), plan.geometry,
+                     std::move(builder));
   const int64_t rows = std::max(kLogitRows, draft_block);
   CACHALOT_ASSIGN_OR_RETURN(runner.logits_, device.Allocate(rows * vocab * SizeOf(DType::kF32)));
-  CACHALOT_ASSIGN_OR_RETURN(runner.logit_rows_,
-                            device.Allocate(kLogitRows * SizeOf(DType::kI32)));
+  CACHALOT_ASSIGN_OR_RETURN(runner.logit_rows_, device.Allocate(kLogitRows * SizeOf(DType::kI32)));
   CACHALOT_ASSIGN_OR_RETURN(runner.previous_, device.Allocate(SizeOf(DType::kI32)));
   CACHALOT_ASSIGN_OR_RETURN(runner.confidence_, device.Allocate(SizeOf(DType::kF32)));
   return runner;
