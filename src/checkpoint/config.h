@@ -45,8 +45,8 @@ struct ModelConfig {
   int64_t o_groups = 0;
   int64_t window = 0;
   std::vector<int64_t> compress_ratios;  // [num_layers], each 0, 4 or 128
-  int64_t index_heads =
-      0;  // the index_* fields are 0 where no layer has ratio 4 and the file leaves them out
+  // The index_* fields are 0 where no layer has ratio 4 and the file leaves them out.
+  int64_t index_heads = 0;
   int64_t index_head_dim = 0;
   int64_t index_topk = 0;
   int64_t num_experts = 0;

@@ -75,6 +75,11 @@ Status RunRun(const RunFlags& flags) {
                      "{}/tokenizer.json has ids up to {}, but the model's vocabulary is {}",
                      flags.model.folder, tokenizer.vocab_size() - 1, config.vocab_size);
   }
+  for (int32_t id = 0; id < config.vocab_size; ++id) {
+    if (!tokenizer.HasToken(id)) {
+      settings.generate.banned_ids.push_back(id);
+    }
+  }
   CACHALOT_ASSIGN_OR_RETURN(
       const LoadedModel loaded,
       LoadModel(flags.model,

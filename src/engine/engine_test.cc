@@ -198,6 +198,21 @@ TEST(Generate, IsGreedyDecodingOfThePrompt) {
   EXPECT_LE(answer.size(), 2U);
 }
 
+TEST(Generate, NeverSamplesABannedId) {
+  Engine engine = NewEngine("native", {.max_context = 100});
+  const auto prompt = SomeIds(10, 14);
+  GenerateOptions options = {.sampling = {.temperature = 0}, .max_new_tokens = 1};
+  int32_t first = -1;
+  GenerateHooks hooks;
+  hooks.on_token = [&](int32_t id) { first = id; };
+  ASSERT_TRUE(Generate(*engine.runner, *engine->Open(), prompt, options, hooks));
+  engine->Close(RequestSlot(1));
+  options.banned_ids = {first};
+  const int32_t banned = first;
+  ASSERT_TRUE(Generate(*engine.runner, *engine->Open(), prompt, options, hooks));
+  EXPECT_NE(first, banned);
+}
+
 TEST(Generate, StopsWhenCancelledAndWhenTheContextIsFull) {
   Engine engine = NewEngine("native", {.max_context = 60, .max_step_tokens = 16});
   const auto prompt = SomeIds(50, 11);

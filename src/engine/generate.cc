@@ -1,6 +1,7 @@
 #include "engine/generate.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace cachalot {
 
@@ -38,6 +39,9 @@ Result<AnswerEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<cons
   int64_t last_row = last_chunk - 1;
   for (int64_t step = 0; step < options.max_new_tokens; ++step) {
     CACHALOT_RETURN_IF_ERROR(runner.Logits(last_row, last_row + 1, &logits));
+    for (const int32_t banned : options.banned_ids) {
+      logits[static_cast<size_t>(banned)] = -HUGE_VALF;
+    }
     const int32_t id = sampler.Sample(logits, options.sampling, step);
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
       return AnswerEnd::kStopToken;

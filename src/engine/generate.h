@@ -14,7 +14,10 @@ namespace cachalot {
 struct GenerateOptions {
   SamplingParams sampling;
   int64_t max_new_tokens = 0;
-  std::vector<int32_t> stop_ids;  // end the answer and are not part of it
+  // These end the answer and are not part of it.
+  std::vector<int32_t> stop_ids;
+  // These are never sampled: rows of the vocabulary that no token stands for.
+  std::vector<int32_t> banned_ids;
 };
 
 enum class AnswerEnd : uint8_t {
@@ -31,8 +34,7 @@ struct GenerateHooks {
 
 // Runs `prompt` after what the request already has and answers it. All but the answer's last token
 // are then in the request's cache; when it is cancelled in the prompt, so is what was run of it.
-Result<AnswerEnd> Generate(ModelRunner& runner, RequestSlot slot,
-                              std::span<const int32_t> prompt, const GenerateOptions& options,
-                              const GenerateHooks& hooks);
+Result<AnswerEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<const int32_t> prompt,
+                           const GenerateOptions& options, const GenerateHooks& hooks);
 
 }  // namespace cachalot
