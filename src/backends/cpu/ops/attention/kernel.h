@@ -2,28 +2,13 @@
 #pragma once
 
 #include "backends/cpu/ops/attention/vector.h"
-#include "backends/cpu/ops/rows_simd.h"
 #include "backends/cpu/ops/tile_simd.h"
 
 namespace cachalot::cpu::CACHALOT_SIMD {
 namespace {
 
 void Decode(const DecodeKeys& task) {
-  const int64_t width = task.layout.width;
-  const int64_t stride = task.out.stride;
-  const int64_t padded = (task.count + kLanes - 1) / kLanes * kLanes;
-  for (int64_t key = 0; key < task.count; ++key) {
-    DecodeRow(task.layout, task.rows[key], task.out.rows + key * stride);
-  }
-  // Scores are made for whole vectors of keys.
-  for (int64_t key = task.count; key < padded; ++key) {
-    for (int64_t i = 0; i < width; i += kLanes) {
-      Store(task.out.rows + key * stride + i, Zero());
-    }
-  }
-  for (int64_t key = 0; key < padded; key += kLanes) {
-    RowsToColumns(task.out.rows + key * stride, stride, width, task.out.columns + key * width);
-  }
+  DecodeRows(task.layout, task.rows, task.count, task.out.rows, task.out.stride, task.out.columns);
 }
 
 void Begin(const AttentionHeads& heads) {
@@ -41,7 +26,8 @@ struct ScoreTile {
 
   template <int kRows, int kVectors>
   void Run(int64_t head, int64_t vector) const {
-    Tile<kRows, kVectors> tile = {};
+    Tile<kRows, kVectors> tile;
+    Clear(tile);
     AddProduct(tile, block.q + head * block.width, block.width,
                block.keys.columns + vector * block.width * kLanes, kLanes, block.width * kLanes,
                block.width);

@@ -79,15 +79,11 @@ class TokenKeys {
 
 struct Sizes {
   explicit Sizes(const AttentionParams& params)
-      : heads(params.q.shape[1]),
-        width(params.q.shape[2]),
-        stride(width + 16) {}
+      : heads(params.q.shape[1]), width(params.q.shape[2]), stride(width + 16) {}
 
   int64_t keys() const { return kBlockKeys * (stride + width); }  // floats of one decoded block
   int64_t state() const { return heads * (kBlockKeys + 3); }  // of scores, rescale, top and total
-  DecodedKeys KeysAt(float* memory) const {
-    return {memory, stride, memory + kBlockKeys * stride};
-  }
+  DecodedKeys KeysAt(float* memory) const { return {memory, stride, memory + kBlockKeys * stride}; }
 
   int64_t heads;
   int64_t width;
@@ -114,8 +110,12 @@ AttendBlock HeadsOf(const AttentionParams& params, const Sizes& sizes, int64_t t
 }
 
 AttentionHeads StateOf(const AttentionParams& params, const AttendBlock& block, Range heads) {
-  return {params.sink.As<float>() + heads.begin, block.heads, block.width,
-          block.o,                               block.top,   block.total};
+  return {params.sink.As<float>() + heads.begin,
+          block.heads,
+          block.width,
+          block.o,
+          block.top,
+          block.total};
 }
 
 // Many tokens: each is one thread's, which takes the next when it is done.

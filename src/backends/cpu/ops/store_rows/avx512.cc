@@ -1,0 +1,1 @@
+#include "backends/cpu/ops/store_rows/kernel.h"
