@@ -95,12 +95,12 @@ void AddText(std::vector<CompletionToken>& tokens, std::string_view text) {
 }  // namespace
 
 std::vector<CompletionToken> CompletionLexer::Push(std::string_view bytes) {
-  held_ += repair_.Push(bytes);
+  held_ += stream_.Push(bytes);
   return Scan();
 }
 
 std::vector<CompletionToken> CompletionLexer::Finish() {
-  held_ += repair_.Finish();
+  held_ += stream_.Finish();
   std::vector<CompletionToken> tokens = Scan();
   while (!held_.empty()) {
     // What is held is the front of a mark that will not be whole. Its own rest may hold marks

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "chat/text_repair.h"
+#include "io/utf8.h"
 
 namespace cachalot {
 
@@ -39,7 +39,7 @@ class CompletionLexer {
  private:
   std::vector<CompletionToken> Scan();
 
-  TextRepair repair_;
+  Utf8Stream stream_;
   std::string held_;  // at most the longest proper prefix of a mark between pushes
 };
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "chat/python_tokens.h"
-#include "chat/text_repair.h"
+#include "io/utf8.h"
 
 namespace cachalot {
 namespace {
@@ -150,7 +150,7 @@ class Reader {
 }  // namespace
 
 Result<PythonConstants> ReadPythonConstants(std::string_view text, const std::string& source) {
-  if (!IsValidUtf8(text)) {
+  if (FindInvalidUtf8(text)) {
     return MakeError(StatusCode::kInvalidArgument, "{}: not valid UTF-8", source);
   }
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";

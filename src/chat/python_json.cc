@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "chat/text_repair.h"
+#include "io/utf8.h"
 
 namespace cachalot {
 namespace {
@@ -50,7 +50,7 @@ class Reader {
   Reader(std::string_view text, const std::string& source) : text_(text), source_(source) {}
 
   Result<OrderedJson> ReadAll() {
-    if (!IsValidUtf8(text_)) {
+    if (FindInvalidUtf8(text_)) {
       return MakeError(StatusCode::kInvalidArgument, "{}: JSON is not valid UTF-8", source_);
     }
     CACHALOT_ASSIGN_OR_RETURN(OrderedJson value, ReadValue(0));

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "chat/text_repair.h"
+#include "io/utf8.h"
 
 namespace cachalot {
 namespace {

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 
+#include "io/utf8.h"
+
 namespace cachalot {
 namespace {
 
@@ -60,13 +62,7 @@ std::optional<std::string> BytesOfWritten(std::string_view written) {
 std::string WriteBytes(std::string_view bytes) {
   std::string written;
   for (const char c : bytes) {
-    const uint16_t character = kAlphabet.character[static_cast<uint8_t>(c)];
-    if (character < 0x80) {
-      written.push_back(static_cast<char>(character));
-    } else {
-      written.push_back(static_cast<char>(0xC0 | character >> 6));
-      written.push_back(static_cast<char>(0x80 | (character & 0x3F)));
-    }
+    AppendCodePoint(written, kAlphabet.character[static_cast<uint8_t>(c)]);
   }
   return written;
 }

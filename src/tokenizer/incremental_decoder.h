@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "io/utf8.h"
 #include "tokenizer/tokenizer.h"
 
 namespace cachalot {
@@ -27,7 +28,7 @@ class IncrementalDecoder {
  private:
   const Tokenizer* tokenizer_;
   bool skip_special_;
-  std::string held_;
+  Utf8Stream stream_;
 };
 
 }  // namespace cachalot

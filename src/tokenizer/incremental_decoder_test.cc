@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "io/utf8.h"
 #include "tokenizer/tiny_tokenizer.h"
-#include "tokenizer/utf8.h"
 
 namespace cachalot {
 namespace {

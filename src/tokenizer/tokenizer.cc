@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "io/file.h"
+#include "io/utf8.h"
 #include "tokenizer/tokenizer_file.h"
-#include "tokenizer/utf8.h"
 
 namespace cachalot {
 namespace {

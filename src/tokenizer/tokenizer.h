@@ -46,7 +46,7 @@ class Tokenizer {
   // in the prompts that models are trained on.
   Result<std::vector<int32_t>> EncodeJoined(std::span<const Segment> segments) const;
 
-  // The bytes of all ids, one after another, be they UTF-8 or not; utf8.h makes text of them.
+  // The bytes of all ids, one after another, be they UTF-8 or not; io/utf8.h makes text of them.
   // Special tokens are left out if skip_special. An id without a token is an error.
   Result<std::string> Decode(std::span<const int32_t> ids, bool skip_special = false) const;
 

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "chat/completion.h"
 #include "chat/markers.h"
-#include "chat/text_repair.h"
+#include "io/utf8.h"
 
 namespace cachalot {
 namespace {
@@ -42,7 +42,7 @@ void CheckPromises(const std::vector<CompletionEvent>& events, FinishReason reas
   bool is_open = false;
   for (const CompletionEvent& event : events) {
     CACHALOT_CHECK(event.text.find(kDsml) == std::string::npos, "markup in {}", event.text);
-    CACHALOT_CHECK(IsValidUtf8(event.text), "half a character");
+    CACHALOT_CHECK(!FindInvalidUtf8(event.text), "half a character");
     switch (event.kind) {
       case CompletionEvent::Kind::kCallStart:
         CACHALOT_CHECK(!is_open, "a call within a call");

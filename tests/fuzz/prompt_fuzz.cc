@@ -9,8 +9,8 @@
 #include "base/check.h"
 #include "chat/prompt.h"
 #include "chat/python_json.h"
-#include "chat/text_repair.h"
 #include "chat/wording.h"
+#include "io/utf8.h"
 
 namespace cachalot {
 namespace {
@@ -39,7 +39,7 @@ void FuzzRequest(std::string_view text, unsigned choice) {
   options.context.assign(messages->begin(), begin);
   const auto prompt = EncodeMessages({begin, messages->end()}, options, wording);
   CACHALOT_CHECK(prompt.has_value(), "messages that were accepted cannot be encoded");
-  CACHALOT_CHECK(IsValidUtf8(prompt->Text()), "the prompt is not UTF-8");
+  CACHALOT_CHECK(!FindInvalidUtf8(prompt->Text()), "the prompt is not UTF-8");
   for (size_t i = 0; i < prompt->segments().size(); ++i) {
     CACHALOT_CHECK(!prompt->segments()[i].text.empty(), "segment {} is empty", i);
     CACHALOT_CHECK(i == 0 || prompt->segments()[i].trusted != prompt->segments()[i - 1].trusted,

@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "io/utf8.h"
 #include "tokenizer/incremental_decoder.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace cachalot;

@@ -1,7 +1,9 @@
-#include "tokenizer/utf8.h"
+#include "io/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace cachalot {
 namespace {
@@ -22,6 +24,19 @@ size_t AsciiPrefix(std::string_view text) {
     ++length;
   }
   return length;
+}
+
+// How many bytes at the end could still become a character.
+size_t UnfinishedBytes(std::string_view bytes) {
+  for (size_t length = 1; length <= std::min<size_t>(3, bytes.size()); ++length) {
+    const std::string_view tail = bytes.substr(bytes.size() - length);
+    // The first byte of `tail` then starts a character, and so a step of its own, whatever stands
+    // before it.
+    if (NextUtf8(tail).kind == Utf8Kind::kIncomplete) {
+      return length;
+    }
+  }
+  return 0;
 }
 
 }  // namespace
@@ -81,5 +96,38 @@ std::string ReplaceInvalidUtf8(std::string_view bytes) {
   }
   return text;
 }
+
+void AppendCodePoint(std::string& text, char32_t code_point) {
+  const auto append = [&](char32_t byte) { text.push_back(static_cast<char>(byte)); };
+  const auto append_continuation = [&](int shift) { append(0x80 | (code_point >> shift & 0x3F)); };
+  if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point <= 0xDFFF)) {
+    text.append(kReplacementCharacter);
+  } else if (code_point < 0x80) {
+    append(code_point);
+  } else if (code_point < 0x800) {
+    append(0xC0 | code_point >> 6);
+    append_continuation(0);
+  } else if (code_point < 0x10000) {
+    append(0xE0 | code_point >> 12);
+    append_continuation(6);
+    append_continuation(0);
+  } else {
+    append(0xF0 | code_point >> 18);
+    append_continuation(12);
+    append_continuation(6);
+    append_continuation(0);
+  }
+}
+
+std::string Utf8Stream::Push(std::string_view bytes) {
+  held_ += bytes;
+  const std::string_view all = held_;
+  const size_t ready = all.size() - UnfinishedBytes(all);
+  std::string text = ReplaceInvalidUtf8(all.substr(0, ready));
+  held_.erase(0, ready);
+  return text;
+}
+
+std::string Utf8Stream::Finish() { return ReplaceInvalidUtf8(std::exchange(held_, {})); }
 
 }  // namespace cachalot

@@ -1,5 +1,5 @@
 // UTF-8 as Unicode defines it (table 3-7: no surrogates, no overlong forms, nothing above
-// U+10FFFF). Text coming in is checked, bytes going out are made into text.
+// U+10FFFF). Text coming in is checked; bytes going out, in one piece or many, are made into text.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +27,27 @@ Utf8Step NextUtf8(std::string_view text);
 // The byte offset of the first fault, an unfinished last character included.
 std::optional<size_t> FindInvalidUtf8(std::string_view text);
 
+inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
+
 // Each invalid or incomplete step becomes one U+FFFD (the "maximal subpart" practice of Unicode and
 // the web).
 std::string ReplaceInvalidUtf8(std::string_view bytes);
 
-inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
+// Adds the UTF-8 of a code point; a surrogate or a value above U+10FFFF becomes U+FFFD.
+void AppendCodePoint(std::string& text, char32_t code_point);
+
+// Makes text of bytes that come in pieces. All that Push and Finish return, put together, is
+// ReplaceInvalidUtf8 of all the bytes, wherever they were split.
+class Utf8Stream {
+ public:
+  // The whole characters that there are now. At most three bytes, the beginning of a character, are
+  // held back.
+  std::string Push(std::string_view bytes);
+  // What was held back, as U+FFFD; the stream is then as new.
+  std::string Finish();
+
+ private:
+  std::string held_;
+};
 
 }  // namespace cachalot
