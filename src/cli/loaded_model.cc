@@ -1,11 +1,20 @@
 #include "cli/loaded_model.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "backends/cpu/cpu_device.h"
 #include "cli/progress.h"
 
 namespace cachalot {
+namespace {
+
+int64_t PhysicalMemory() {
+  return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace
 
 void ModelFlags::AddTo(CLI::App& command) {
   command.add_option("-m,--model", folder, "checkpoint folder")->required();
@@ -25,7 +34,7 @@ Result<LoadedModel> LoadModel(const ModelFlags& flags, RunnerOptions options, bo
   CACHALOT_ASSIGN_OR_RETURN(loaded.device, OpenDevice(flags));
   CACHALOT_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(flags.folder));
   CACHALOT_ASSIGN_OR_RETURN(Weights weights, Weights::Load(flags.folder, config));
-  if (warm) {
+  if (warm && weights.file_bytes() < PhysicalMemory()) {
     ProgressBar bar("loading", "B");
     weights.Warm([&](int64_t done, int64_t total) { bar.Show(done, total); });
   }

@@ -103,6 +103,10 @@ Status RunLogits(const LogitsFlags& flags) {
     return MakeError(StatusCode::kUnsupported, "--head dspark: {} has no DSpark stages",
                      flags.model.folder);
   }
+  if (!dspark && flags.anchor >= 0) {
+    return MakeError(StatusCode::kInvalidArgument, "--anchor goes with --head dspark, not {}",
+                     flags.head);
+  }
   CACHALOT_ASSIGN_OR_RETURN(const LoadedModel loaded,
                             LoadModel(flags.model,
                                       {.max_context = total,

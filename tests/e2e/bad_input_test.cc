@@ -94,6 +94,7 @@ TEST(BadInput, TokensForLogits) {
   ExpectOneLine(logits(std::vector<int32_t>(65537, 3)),
                 "65537 tokens, but the model's context is 65536");
   ExpectOneLine(logits({3, 4}, {"--head", "dspark", "--anchor", "0"}), "has no DSpark stages");
+  ExpectOneLine(logits({3, 4}, {"--anchor", "0"}), "--anchor goes with --head dspark, not main");
   WriteAll(temp / "odd", "abc");
   ExpectOneLine(Cachalot({"logits", "-m", kCalf, "--tokens", temp / "odd", "--out", temp / "out"}),
                 "odd: 3 bytes, expected little-endian int32 ids");
