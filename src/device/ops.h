@@ -241,23 +241,9 @@ struct ExpertsParams {
 class Operators {
  public:
   virtual ~Operators() = default;
-  virtual void Embedding(const EmbeddingParams& params) = 0;
-  virtual void BroadcastStreams(const BroadcastStreamsParams& params) = 0;
-  virtual void StreamMean(const StreamMeanParams& params) = 0;
-  virtual void CopyColumns(const CopyColumnsParams& params) = 0;
-  virtual void GatherRows(const GatherRowsParams& params) = 0;
-  virtual void RmsNorm(const RmsNormParams& params) = 0;
-  virtual void Rope(const RopeParams& params) = 0;
-  virtual void Linear(const LinearParams& params) = 0;
-  virtual void HcPre(const HcPreParams& params) = 0;
-  virtual void HcPost(const HcPostParams& params) = 0;
-  virtual void HcHead(const HcHeadParams& params) = 0;
-  virtual void StoreRows(const StoreRowsParams& params) = 0;
-  virtual void Compressor(const CompressorParams& params) = 0;
-  virtual void Indexer(const IndexerParams& params) = 0;
-  virtual void Attention(const AttentionParams& params) = 0;
-  virtual void MoeGate(const MoeGateParams& params) = 0;
-  virtual void Experts(const ExpertsParams& params) = 0;
+#define CACHALOT_OPERATOR(name) virtual void name(const name##Params& params) = 0;
+#include "device/operators.def"
+#undef CACHALOT_OPERATOR
 };
 
 }  // namespace cachalot

@@ -16,26 +16,10 @@ class CpuStream final : public Stream {
  public:
   CpuStream(int num_threads, Isa isa) : context_(num_threads, isa) {}
 
-#define CACHALOT_CPU_OPERATOR(name) \
+#define CACHALOT_OPERATOR(name) \
   void name(const name##Params& params) override { cpu::name(params, context_); }
-  CACHALOT_CPU_OPERATOR(Embedding)
-  CACHALOT_CPU_OPERATOR(BroadcastStreams)
-  CACHALOT_CPU_OPERATOR(StreamMean)
-  CACHALOT_CPU_OPERATOR(CopyColumns)
-  CACHALOT_CPU_OPERATOR(GatherRows)
-  CACHALOT_CPU_OPERATOR(RmsNorm)
-  CACHALOT_CPU_OPERATOR(Rope)
-  CACHALOT_CPU_OPERATOR(Linear)
-  CACHALOT_CPU_OPERATOR(HcPre)
-  CACHALOT_CPU_OPERATOR(HcPost)
-  CACHALOT_CPU_OPERATOR(HcHead)
-  CACHALOT_CPU_OPERATOR(StoreRows)
-  CACHALOT_CPU_OPERATOR(Compressor)
-  CACHALOT_CPU_OPERATOR(Indexer)
-  CACHALOT_CPU_OPERATOR(Attention)
-  CACHALOT_CPU_OPERATOR(MoeGate)
-  CACHALOT_CPU_OPERATOR(Experts)
-#undef CACHALOT_CPU_OPERATOR
+#include "device/operators.def"
+#undef CACHALOT_OPERATOR
 
   void Upload(const void* host, Tensor device) override {
     if (device.bytes() > 0) {

@@ -8,28 +8,10 @@
 
 namespace cachalot::cpu {
 
-#define CACHALOT_CPU_OPERATOR(name)                        \
+#define CACHALOT_OPERATOR(name)                            \
   void name(const name##Params& params, Context& context); \
   std::span<const Variant<name##Params>> name##Variants();
-
-CACHALOT_CPU_OPERATOR(Embedding)
-CACHALOT_CPU_OPERATOR(BroadcastStreams)
-CACHALOT_CPU_OPERATOR(StreamMean)
-CACHALOT_CPU_OPERATOR(CopyColumns)
-CACHALOT_CPU_OPERATOR(GatherRows)
-CACHALOT_CPU_OPERATOR(RmsNorm)
-CACHALOT_CPU_OPERATOR(Rope)
-CACHALOT_CPU_OPERATOR(Linear)
-CACHALOT_CPU_OPERATOR(HcPre)
-CACHALOT_CPU_OPERATOR(HcPost)
-CACHALOT_CPU_OPERATOR(HcHead)
-CACHALOT_CPU_OPERATOR(StoreRows)
-CACHALOT_CPU_OPERATOR(Compressor)
-CACHALOT_CPU_OPERATOR(Indexer)
-CACHALOT_CPU_OPERATOR(Attention)
-CACHALOT_CPU_OPERATOR(MoeGate)
-CACHALOT_CPU_OPERATOR(Experts)
-
-#undef CACHALOT_CPU_OPERATOR
+#include "device/operators.def"
+#undef CACHALOT_OPERATOR
 
 }  // namespace cachalot::cpu
