@@ -25,15 +25,6 @@ Status CheckText(std::string_view text) {
   return {};
 }
 
-Status CheckSegments(std::span<const Segment> segments) {
-  for (size_t i = 0; i < segments.size(); ++i) {
-    if (const Status status = CheckText(segments[i].text); !status) {
-      return MakeError(status.error().code, "segment {}: {}", i, status.error().message);
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<Tokenizer> Tokenizer::Load(const std::string& path) {
@@ -69,45 +60,31 @@ Result<Tokenizer> Tokenizer::Parse(std::string_view text, const std::string& sou
 
 Result<std::vector<int32_t>> Tokenizer::Encode(std::string_view text, EncodeOptions options) const {
   CACHALOT_RETURN_IF_ERROR(CheckText(text));
-  const Range whole = {0, text.size()};
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 4);
-  CACHALOT_RETURN_IF_ERROR(AppendIds(text, std::span(&whole, options.special_tokens ? 1 : 0), ids));
+  CACHALOT_RETURN_IF_ERROR(AppendIds(text, options.special_tokens, ids));
   return ids;
 }
 
 Result<std::vector<int32_t>> Tokenizer::EncodeSegments(std::span<const Segment> segments) const {
-  CACHALOT_RETURN_IF_ERROR(CheckSegments(segments));
   std::vector<int32_t> ids;
-  for (const Segment& segment : segments) {
-    const Range whole = {0, segment.text.size()};
-    CACHALOT_RETURN_IF_ERROR(
-        AppendIds(segment.text, std::span(&whole, segment.trusted ? 1 : 0), ids));
-  }
-  return ids;
-}
-
-Result<std::vector<int32_t>> Tokenizer::EncodeJoined(std::span<const Segment> segments) const {
-  CACHALOT_RETURN_IF_ERROR(CheckSegments(segments));
-  std::string text;
-  std::vector<Range> trusted;
-  for (const Segment& segment : segments) {
-    if (segment.trusted) {
-      trusted.push_back({text.size(), text.size() + segment.text.size()});
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const auto& [text, trusted] = segments[i];
+    Status status = CheckText(text);
+    if (status) {
+      status = AppendIds(text, trusted, ids);
     }
-    text += segment.text;
+    if (!status) {
+      return MakeError(status.error().code, "segment {}: {}", i, status.error().message);
+    }
   }
-  CACHALOT_RETURN_IF_ERROR(CheckText(text));
-  std::vector<int32_t> ids;
-  CACHALOT_RETURN_IF_ERROR(AppendIds(text, trusted, ids));
   return ids;
 }
 
-Status Tokenizer::AppendIds(std::string_view text, std::span<const Range> trusted,
-                            std::vector<int32_t>& ids) const {
+Status Tokenizer::AppendIds(std::string_view text, bool trusted, std::vector<int32_t>& ids) const {
   std::vector<AddedTokenFinder::Match> matches;
-  for (const Range range : trusted) {
-    FindAddedTokens(text, range, matches);
+  if (trusted) {
+    matches = FindAddedTokens(text);
   }
   PatternScratch scratch;
   size_t at = 0;
@@ -119,24 +96,24 @@ Status Tokenizer::AppendIds(std::string_view text, std::span<const Range> truste
   return AppendPiece(text.substr(at), 0, scratch, ids);
 }
 
-void Tokenizer::FindAddedTokens(std::string_view text, Range range,
-                                std::vector<AddedTokenFinder::Match>& matches) const {
-  const auto find_all = [text](const AddedTokenFinder& finder, Range in, auto&& between,
-                               std::vector<AddedTokenFinder::Match>& found) {
-    for (size_t at = in.begin; at < in.end;) {
-      const AddedTokenFinder::Match match = finder.FindNext(text.substr(0, in.end), at);
-      between(Range{at, match.begin});
-      if (match.id != kNoToken) {
-        found.push_back(match);
+std::vector<AddedTokenFinder::Match> Tokenizer::FindAddedTokens(std::string_view text) const {
+  std::vector<AddedTokenFinder::Match> matches;
+  for (size_t at = 0; at < text.size();) {
+    const AddedTokenFinder::Match first = first_.FindNext(text, at);
+    const std::string_view before = text.substr(0, first.begin);
+    while (at < before.size()) {
+      const AddedTokenFinder::Match second = second_.FindNext(before, at);
+      if (second.id != kNoToken) {
+        matches.push_back(second);
       }
-      at = match.end;
+      at = second.end;
     }
-  };
-  const auto second_round = [&](Range rest) {
-    find_all(
-        second_, rest, [](Range) {}, matches);
-  };
-  find_all(first_, range, second_round, matches);
+    if (first.id != kNoToken) {
+      matches.push_back(first);
+    }
+    at = first.end;
+  }
+  return matches;
 }
 
 Status Tokenizer::AppendPiece(std::string_view piece, size_t from, PatternScratch& scratch,

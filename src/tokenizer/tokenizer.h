@@ -39,12 +39,9 @@ class Tokenizer {
   // Text that is not UTF-8 is an error that names the byte. Time is linear in the text's length,
   // but for a factor log n in runs that no pattern splits.
   Result<std::vector<int32_t>> Encode(std::string_view text, EncodeOptions options = {}) const;
-  // Each segment encoded by itself, one after another: nothing merges across a border.
+  // Each segment encoded by itself, one after another: nothing merges across a border. An added
+  // token ends a word anyway, so segments cut at added tokens give the ids of the whole text.
   Result<std::vector<int32_t>> EncodeSegments(std::span<const Segment> segments) const;
-  // The segments as one text: ids are those of Encode(whole text), save that added tokens are
-  // recognised only where they lie inside one trusted segment. Words may merge across borders, as
-  // in the prompts that models are trained on.
-  Result<std::vector<int32_t>> EncodeJoined(std::span<const Segment> segments) const;
 
   // The bytes of all ids, one after another, be they UTF-8 or not; io/utf8.h makes text of them.
   // Special tokens are left out if skip_special. An id without a token is an error.
@@ -61,20 +58,13 @@ class Tokenizer {
   Result<std::string_view> TokenBytes(int32_t id) const;
 
  private:
-  struct Range {
-    size_t begin;
-    size_t end;
-  };
-
   Tokenizer() = default;
   // Empty where there is no token: no token is.
   std::string_view BytesOf(int32_t id) const;
-  // `text` is checked; added tokens are recognised inside each of the `trusted` ranges, which are
-  // in order.
-  Status AppendIds(std::string_view text, std::span<const Range> trusted,
-                   std::vector<int32_t>& ids) const;
-  void FindAddedTokens(std::string_view text, Range range,
-                       std::vector<AddedTokenFinder::Match>& matches) const;
+  // `text` is checked; added tokens are recognised in it if it is trusted.
+  Status AppendIds(std::string_view text, bool trusted, std::vector<int32_t>& ids) const;
+  // In order, none over another.
+  std::vector<AddedTokenFinder::Match> FindAddedTokens(std::string_view text) const;
   // Splits `piece` by the patterns from number `from` on and encodes what comes out.
   Status AppendPiece(std::string_view piece, size_t from, PatternScratch& scratch,
                      std::vector<int32_t>& ids) const;

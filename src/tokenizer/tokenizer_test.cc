@@ -77,20 +77,6 @@ TEST(Tokenizer, EncodesSegmentsEachByItself) {
   EXPECT_EQ(TinyTokenizer().EncodeSegments({}).value(), Ids{});
 }
 
-TEST(Tokenizer, EncodesJoinedSegmentsAsOneText) {
-  const std::vector<Segment> split = {
-      {"<think>t", true}, {"he<｜User｜> t", false}, {"he</think>", true}};
-  Ids expected = {kTinyThink, Id("the")};
-  for (const int32_t id : Encode("<｜User｜> the", false)) {
-    expected.push_back(id);
-  }
-  expected.push_back(kTinyEndThink);
-  EXPECT_EQ(TinyTokenizer().EncodeJoined(split).value(), expected);
-  // An added token is only seen inside one segment.
-  const std::vector<Segment> broken = {{"<thi", true}, {"nk>", true}};
-  EXPECT_EQ(TinyTokenizer().EncodeJoined(broken).value(), Encode("<think>", false));
-}
-
 TEST(Tokenizer, RefusesInvalidUtf8AndNamesTheByte) {
   const auto ids = TinyTokenizer().Encode("the \xFFx");
   ASSERT_FALSE(ids);
@@ -102,7 +88,7 @@ TEST(Tokenizer, RefusesInvalidUtf8AndNamesTheByte) {
             "segment 1: text is not UTF-8: byte 0 of 1 is 0x80");
   // Two halves of a character are not made whole.
   const std::vector<Segment> halves = {{"\xE4\xB8", false}, {"\xAD", false}};
-  EXPECT_FALSE(TinyTokenizer().EncodeJoined(halves));
+  EXPECT_FALSE(TinyTokenizer().EncodeSegments(halves));
 }
 
 TEST(Tokenizer, SaysWhichPatternGaveUp) {
@@ -199,22 +185,19 @@ RC_GTEST_PROP(Tokenizer, DecodesWhatItEncoded, (bool special_tokens)) {
 }
 
 RC_GTEST_PROP(Tokenizer, GivesTheSameIdsForOneTextAndItsTrustedParts, ()) {
-  // Cut only where no added token lies across: after one, or before "the".
+  // Cut where no added token lies across: after one.
   const std::string left = *AnyText() + "<think>";
   const std::string right = *AnyText();
   const std::vector<Segment> segments = {{left, true}, {right, true}};
   RC_PRE(!right.starts_with("hard"));
-  RC_ASSERT(TinyTokenizer().EncodeJoined(segments).value() == Encode(left + right));
   RC_ASSERT(TinyTokenizer().EncodeSegments(segments).value() == Encode(left + right));
 }
 
 RC_GTEST_PROP(Tokenizer, NeverMakesAnAddedTokenOfUntrustedText, ()) {
   const std::vector<Segment> segments = {{*AnyText(), false}, {*AnyText(), false}};
-  for (const auto& ids :
-       {TinyTokenizer().EncodeJoined(segments), TinyTokenizer().EncodeSegments(segments)}) {
-    for (const int32_t id : ids.value()) {
-      RC_ASSERT(id >= kTinyFirstByte && id < kTinyThink);
-    }
+  const Ids ids = TinyTokenizer().EncodeSegments(segments).value();
+  for (const int32_t id : ids) {
+    RC_ASSERT(id >= kTinyFirstByte && id < kTinyThink);
   }
 }
 
