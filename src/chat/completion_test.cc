@@ -124,6 +124,8 @@ TEST(Completion, WhatIsNoJsonBecomesAString) {
     EXPECT_EQ(Chat(Block(Invoke(Parameter("a", "false", value)))),
               fmt::format("0[f {{\"a\": \"{}\"}}]", quoted));
   }
+  const std::string nul("1\0junk", 6);
+  EXPECT_EQ(Chat(Block(Invoke(Parameter("a", "false", nul)))), R"(0[f {"a": "1\u0000junk"}])");
   EXPECT_EQ(Chat(Block(Invoke(
                 "<｜DSML｜parameter name=\"a\">x</｜DSML｜parameter><｜DSML｜parameter name=\"b\">7"
                 "</｜DSML｜parameter>"))),

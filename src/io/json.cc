@@ -11,6 +11,16 @@ constexpr int kMaxDepth = 512;
 
 template <typename J>
 Result<J> Parse(std::string_view text, const std::string& source) {
+  // nlohmann would take a NUL for the end of the text, whatever follows it, and skip a byte-order
+  // mark.
+  if (const size_t nul = text.find('\0'); nul != text.npos) {
+    return MakeError(StatusCode::kInvalidArgument, "{}: JSON damaged at byte {} of {}: a NUL byte",
+                     source, nul + 1, text.size());
+  }
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    return MakeError(StatusCode::kInvalidArgument,
+                     "{}: JSON begins with a byte-order mark, expected UTF-8 without one", source);
+  }
   bool too_deep = false;
   const auto callback = [&](int depth, typename J::parse_event_t, J&) {
     too_deep = too_deep || depth > kMaxDepth;

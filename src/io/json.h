@@ -14,7 +14,9 @@ namespace cachalot {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-// `source` names the text in the error: "config.json: JSON damaged at byte 17: unexpected '}'".
+// `source` names the text in the error: "config.json: JSON damaged at byte 17 of 40", counted from
+// 1. The text is one value and blanks: anything else, a NUL or a byte-order mark included, is
+// refused, and so is nesting deeper than 512 levels.
 Result<Json> ParseJson(std::string_view text, const std::string& source);
 Result<OrderedJson> ParseOrderedJson(std::string_view text, const std::string& source);
 Result<Json> ReadJsonFile(const std::string& path, int64_t max_bytes);
