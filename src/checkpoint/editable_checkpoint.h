@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -25,9 +26,23 @@ struct EditableTensor {
   std::string bytes;
 };
 
-// A fresh, empty folder for this test.
+// The place of this run's folders, removed at its end.
+class ScratchFolder {
+ public:
+  static const std::string& path() {
+    static const ScratchFolder scratch;
+    return scratch.path_;
+  }
+  ~ScratchFolder() { std::filesystem::remove_all(path_); }
+
+ private:
+  ScratchFolder() : path_(testing::TempDir() + "cachalot_checkpoint." + std::to_string(getpid())) {}
+  std::string path_;
+};
+
+// A fresh, empty folder; the name's earlier one goes.
 inline std::string FreshFolder(const std::string& name) {
-  const std::string folder = testing::TempDir() + "cachalot_checkpoint_" + name;
+  const std::string folder = ScratchFolder::path() + "/" + name;
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   return folder;
