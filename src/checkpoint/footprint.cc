@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -72,6 +73,30 @@ int64_t CountActiveParameters(const ModelConfig& config) {
   const int64_t idle = config.num_experts - config.experts_per_token;
   const int64_t expert = 3 * config.expert_inter_size * config.hidden_size;
   return TotalOf(CountWeights(config)).backbone_parameters - config.num_layers * idle * expert;
+}
+
+StepCost CostOfStep(const ModelConfig& config, int64_t tokens, int64_t logit_rows) {
+  const auto experts = static_cast<double>(config.num_experts);
+  const double chosen = static_cast<double>(config.experts_per_token) / experts;
+  const double hit = 1 - std::pow(1 - chosen, static_cast<double>(tokens));
+  StepCost cost;
+  const auto add = [&](const ComponentSize& size, double read, double rows) {
+    cost.bytes += static_cast<double>(size.bytes) * read;
+    cost.flops += 2 * static_cast<double>(size.parameters) * rows;
+  };
+  for (const auto& size : CountWeights(config)) {
+    if (size.component == NameOf(Component::kRoutedExperts)) {
+      add(size, hit, chosen * static_cast<double>(tokens));
+    } else if (size.component == NameOf(Component::kHead)) {
+      add(size, logit_rows > 0 ? 1 : 0, static_cast<double>(logit_rows));
+    } else if (size.component != NameOf(Component::kEmbed) &&
+               size.component != NameOf(Component::kHashTables) &&
+               size.component != NameOf(Component::kMtp) &&
+               size.component != NameOf(Component::kDspark)) {
+      add(size, 1, static_cast<double>(tokens));
+    }
+  }
+  return cost;
 }
 
 CacheFootprint CountCache(const ModelConfig& config) {

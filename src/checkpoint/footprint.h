@@ -26,6 +26,15 @@ WeightTotals TotalOf(const std::vector<ComponentSize>& components);
 // included.
 int64_t CountActiveParameters(const ModelConfig& config);
 
+// What the weights cost in one step of `tokens` tokens, of which `logit_rows` get logits: bytes
+// that are read at least once, with the experts that tokens hit when routing is even, and
+// multiply-adds, two operations each. Caches and attention over them come on top.
+struct StepCost {
+  double bytes = 0;
+  double flops = 0;
+};
+StepCost CostOfStep(const ModelConfig& config, int64_t tokens, int64_t logit_rows);
+
 // Bytes of the caches of one request. Entries are closed every 4 or 128 tokens.
 struct CacheFootprint {
   int64_t kv_row_bytes = 0;            // a key/value row, window or compressed

@@ -129,5 +129,20 @@ TEST(Footprint, CountsCachesOfInt8Checkpoints) {
   EXPECT_EQ(cache.index_row_bytes, 130);
 }
 
+TEST(CostOfStep, IsThatOfThePublishedModels) {
+  const ModelConfig flash = *NamedShape("flash", WeightLayout::kNative);
+  const ModelConfig pro = *NamedShape("pro", WeightLayout::kNative);
+  const auto gigabytes = [](const ModelConfig& config, int64_t tokens) {
+    return CostOfStep(config, tokens, tokens).bytes / 1e9;
+  };
+  EXPECT_NEAR(gigabytes(flash, 1), 11.2, 0.05);
+  EXPECT_NEAR(gigabytes(flash, 8), 33.2, 0.1);
+  EXPECT_NEAR(gigabytes(flash, 256), 154.6, 0.3);
+  EXPECT_NEAR(gigabytes(pro, 1), 39.7, 0.1);
+  EXPECT_NEAR(CostOfStep(flash, 1, 1).flops / 1e9, 26.5, 0.1);
+  EXPECT_NEAR(CostOfStep(flash, 1, 0).flops / 1e9, 25.5, 0.1);
+  EXPECT_NEAR(CostOfStep(pro, 1, 1).flops / 1e9, 97.7, 0.3);
+}
+
 }  // namespace
 }  // namespace cachalot

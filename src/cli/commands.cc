@@ -20,6 +20,7 @@ int RunProgram(int argc, const char* const* argv) {
   AddTokenizeCommands(app, action);
   AddPromptCommands(app, action);
   AddInspectCommand(app, action);
+  AddBenchCommands(app, action);
   AddSynthCommand(app, action);
   try {
     app.parse(ReversedArguments(argc, argv));

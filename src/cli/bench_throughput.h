@@ -1,0 +1,43 @@
+// Tokens per second of prefill and decode, over a grid of problems, beside the limit that binds
+// each.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/limits/limits.h"
+#include "base/result.h"
+#include "cli/loaded_model.h"
+
+namespace cachalot {
+
+struct ThroughputOptions {
+  std::vector<int64_t> prompts;    // tokens to prefill, a test each
+  std::vector<int64_t> generates;  // tokens to decode, a test each
+  std::vector<int64_t> depths;     // tokens that each request has before
+  std::vector<int64_t> batches;    // requests at once
+  std::vector<int64_t> threads;
+  int64_t repetitions = 5;
+};
+
+struct ThroughputResult {
+  std::string test;  // "pp512", "tg128"
+  int64_t threads = 0;
+  int64_t depth = 0;
+  int64_t batch = 0;
+  std::vector<double> tokens_per_second;  // one for each repetition
+  std::string limit;                      // "memory" or "fma"
+  double limit_tokens_per_second = 0;
+
+  double median() const;
+  double limit_fraction() const { return median() / limit_tokens_per_second; }
+};
+
+// Runs every combination, threads outermost, with random tokens; the limits are measured in the
+// same run. A repetition at a depth goes on where the last one ended.
+Status RunThroughput(const ModelFlags& flags, const ThroughputOptions& options,
+                     const std::function<void(const ThroughputResult&)>& report);
+
+}  // namespace cachalot
