@@ -87,11 +87,14 @@ struct LinearParams {
 };
 
 // Before a sub-layer: mixes from all streams, the layer's input, and the maps for the way back.
-//   v = x[t] as one row of hc * d; m = (fn v) / sqrt(mean(v^2) + rms_eps)
-//   pre = sigmoid(m[0, hc) * scale[0] + base) + hc_eps; post = 2 sigmoid(m[hc, 2hc) * scale[1] +
-//   base) comb = softmax over the last axis of (m[2hc, ...) * scale[2] + base) as [hc, hc], +
-//   hc_eps; divided by (column sums + hc_eps); then iters - 1 times by (row sums + hc_eps) and
-//   (column sums + hc_eps) y = sum over streams of pre * x
+//   v = x[t] as one row of hc * d
+//   m = (fn v) / sqrt(mean(v^2) + rms_eps)
+//   pre = sigmoid(m[0, hc) * scale[0] + base) + hc_eps
+//   post = 2 sigmoid(m[hc, 2hc) * scale[1] + base)
+//   comb = softmax over the last axis of (m[2hc, ...) * scale[2] + base) as [hc, hc], + hc_eps;
+//     divided by (column sums + hc_eps);
+//     then iters - 1 times by (row sums + hc_eps) and (column sums + hc_eps)
+//   y = sum over streams of pre * x
 struct HcPreParams {
   Tensor x;      // activation [T, hc, d]
   Tensor fn;     // F32 [(2 + hc) * hc, hc * d]
@@ -139,15 +142,18 @@ struct StepRequests {
   Tensor start_pos;     // I32 [B]
 };
 
-// Pools the tokens of a group into one cache row. Entry e covers tokens [e * ratio, (e + 1) *
-// ratio) and for ratio 4 the group before it too; it is made by the step that has its last token.
-//   group rows (kv, score + ape[position % ratio]); ratio 4: the group before with its first W
-//   channels, this one with its last W (no group before entry 0); per channel c = sum of kv *
-//   softmax(score) c = norm * c / rms(c); rope at e * ratio; hadamard: Sylvester order, divided by
-//   sqrt(W); Encode
+// Pools the tokens of a group into one cache row. Entry e covers tokens [e * ratio, (e + 1) * ratio)
+// and for ratio 4 the group before it too; it is made by the step that has its last token.
+//   token rows: kv, and score + ape[position % ratio]
+//   ratio 4: the group before with its first W channels (none before entry 0), this one with its
+//     last W; ratio 128: this group
+//   per channel c = sum of kv * softmax(score) over the rows
+//   c = norm * c / rms(c); rope at e * ratio
+//   hadamard: times the Sylvester matrix, divided by sqrt(W)
+//   pool.row(entry slot) = Encode(c)
 // Token rows (kv | score + ape) of earlier steps come from the state ring, and this step's are left
-// there: position p of request b at row state_pages[b][p / state_span] * state_rows + p %
-// state_rows.
+// there: position p of request b at row
+// state_pages[b][p / state_span] * state_rows + p % state_rows.
 struct CompressorParams {
   Tensor kv;     // F32 [T, c * W], c = 2 for ratio 4, 1 for ratio 128
   Tensor score;  // F32 [T, c * W]
@@ -167,13 +173,12 @@ struct CompressorParams {
   RowPool pool;     // width W
 };
 
-// Picks the top_k cache entries with the largest scores for each token, among the complete ones: e
-// < (position + 1) / 4.
-//   q = Encode-rounding of (q * Hadamard / sqrt(W)), as the keys in the pool have it
-//   score[e] = sum over heads of max(q . key[e], 0) * weights * W^-0.5 * heads^-0.5; ties to the
-//   lower e
-// selected[t] holds the entries in rising order, then -1. Where all complete entries fit, all are
-// selected.
+// Picks the top_k cache entries with the largest scores for each token, among the complete ones:
+// e < (position + 1) / 4.
+//   q = rounding of the keys' layout applied to q * Hadamard / sqrt(W)
+//   score[e] = sum over heads of max(q . key[e], 0) * weight * W^-0.5 * heads^-0.5
+// Ties go to the lower e. selected[t] holds the entries in rising order, then -1. Where all complete
+// entries fit, all are selected.
 struct IndexerParams {
   Tensor q;        // activation [T, heads, W], after rope
   Tensor weights;  // activation or F32 [T, heads]
@@ -188,7 +193,8 @@ struct IndexerParams {
 
 // Attention of each token over a range of the window cache and over compressed entries; one row is
 // key and value.
-//   s = q . key * D^-0.5; p = exp(s - max); o = sum of p * key / (sum of p + exp(sink - max))
+//   s = q . key * D^-0.5; p = exp(s - max)
+//   o = sum of p * key / (sum of p + exp(sink - max))
 // Keys come in rising position, then in rising entry.
 struct AttentionParams {
   Tensor q;     // activation [T, h, D]
@@ -211,9 +217,10 @@ struct AttentionParams {
   Tensor o;         // activation [T, h, D]
 };
 
-// Which experts take a token, and with what weight. s = sqrt(softplus(gate x)); the k largest of s
-// + bias, ties to the lower expert, or the table's choice; weights = s / (sum of the chosen s) *
-// route_scale.
+// Which experts take a token, and with what weight.
+//   s = sqrt(softplus(gate x))
+//   experts = the k largest of s + bias, ties to the lower expert; or the table's choice
+//   weights = s / (sum of the chosen s) * route_scale
 struct MoeGateParams {
   Tensor x;      // activation [T, d]
   Matrix gate;   // [E, d]
@@ -225,9 +232,9 @@ struct MoeGateParams {
   Tensor weights;  // F32 [T, k]
 };
 
-// y = sum over slots, in slot order, of expert(x, weight) + shared(x, 1), where
-//   g = w1 x, u = w3 x; limit > 0: g = min(g, limit), u = clamp(u, -limit, limit); expert = w2
-//   (weight * silu(g) * u)
+// y = sum over slots, in slot order, of expert(x, weight), then + shared(x, 1).
+//   g = w1 x; u = w3 x; limit > 0: g = min(g, limit), u = clamp(u, -limit, limit)
+//   expert(x, weight) = w2 (weight * silu(g) * u)
 struct ExpertsParams {
   Tensor x;                               // activation [T, d]
   Tensor experts;                         // I32 [T, k], each in [0, E)

@@ -5,13 +5,12 @@
 
 namespace cachalot {
 
-// values / scales per format, r rows and c columns:
+// values and scales per format, r rows and c columns:
 //   kF32          F32 [r, c]
 //   kBf16         BF16 [r, c]
-//   kFp8Block     F8_E4M3 [r, c]   F8_E8M0 [ceil(r/128), ceil(c/128)]: one scale for a block of 128
-//   x 128 kFp4Block     I8 [r, c/2]      F8_E8M0 [r, c/32]: e2m1 pairs, even column in the low
-//   nibble, a scale for 32 columns kInt8Channel  I8 [r, c]        F32 [r]: a scale for each row;
-//   its products quantise the other side per row as well
+//   kFp8Block     F8_E4M3 [r, c]; F8_E8M0 [ceil(r/128), ceil(c/128)]: a scale for 128 x 128 values
+//   kFp4Block     I8 [r, c/2], e2m1 pairs, even column in the low nibble; F8_E8M0 [r, c/32]
+//   kInt8Channel  I8 [r, c]; F32 [r]: a scale for each row
 enum class MatrixFormat : uint8_t { kF32, kBf16, kFp8Block, kFp4Block, kInt8Channel };
 
 inline constexpr int64_t kFp8BlockSize = 128;

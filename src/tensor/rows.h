@@ -17,11 +17,11 @@ enum class RowRounding : uint8_t {
 };
 
 // How a row is laid out, for a width of W values of which the last R are the rope part:
-//   kF32      W float32                                                   4 W bytes
-//   kBf16     W bfloat16                                                  2 W
-//   kFp8Bf16  W-R e4m3 | R bf16 | (W-R)/64 ue8m0, padded to 8             584 for W 512, R 64
-//   kFp4      W/2 pairs | W/32 ue8m0                                      68 for W 128
-//   kInt8     W int8 | one float16                                        130 for W 128
+//   kF32      W float32                                           4 W bytes
+//   kBf16     W bfloat16                                          2 W
+//   kFp8Bf16  W-R e4m3 | R bf16 | (W-R)/64 ue8m0, padded to 8     584 for W 512, R 64
+//   kFp4      W/2 pairs | W/32 ue8m0                              68 for W 128
+//   kInt8     W int8 | one float16                                130 for W 128
 // kFp8Bf16, kFp4 and kInt8 keep exactly what the rounding of that name leaves, save that the rope
 // part goes to bf16.
 enum class RowFormat : uint8_t { kF32, kBf16, kFp8Bf16, kFp4, kInt8 };
