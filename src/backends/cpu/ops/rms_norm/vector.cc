@@ -1,5 +1,7 @@
 #include "backends/cpu/ops/rms_norm/vector.h"
 
+#include "backends/cpu/ops/share_values.h"
+
 namespace cachalot::cpu {
 namespace {
 
@@ -7,7 +9,7 @@ void Run(const RmsNormParams& params, Context& context, void (*norm)(const NormR
   const int64_t width = params.x.shape[params.x.shape.rank() - 1];
   const int64_t rows = width > 0 ? params.x.num_elements() / width : 0;
   const float* weight = params.weight.empty() ? nullptr : params.weight.As<float>();
-  context.pool().ParallelFor(rows, [&](int64_t begin, int64_t end) {
+  ShareValues(context.pool(), rows, width, [&](int64_t begin, int64_t end) {
     norm({params.x.As<float>() + begin * width, weight, params.y.As<float>() + begin * width,
           end - begin, width, params.eps});
   });

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/cpu/ops/share_values.h"
+
 namespace cachalot::cpu {
 namespace {
 
@@ -19,7 +21,7 @@ void Run(const RopeParams& params, Context& context, void (*rotate)(const Rotate
     }
   });
   // Shared out by rows: a single token has many heads.
-  context.pool().ParallelFor(tokens * rows, [&](int64_t begin, int64_t end) {
+  ShareValues(context.pool(), tokens * rows, dim, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end;) {
       const int64_t t = row / rows;
       const int64_t stop = std::min(end, (t + 1) * rows);

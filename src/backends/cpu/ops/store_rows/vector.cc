@@ -1,11 +1,13 @@
 #include "backends/cpu/ops/store_rows/vector.h"
 
+#include "backends/cpu/ops/share_values.h"
+
 namespace cachalot::cpu {
 namespace {
 
 void Run(const StoreRowsParams& params, Context& context, void (*encode)(const EncodeRows&)) {
   const RowLayout& layout = params.pool.layout;
-  context.pool().ParallelFor(params.x.shape[0], [&](int64_t begin, int64_t end) {
+  ShareValues(context.pool(), params.x.shape[0], layout.width, [&](int64_t begin, int64_t end) {
     encode({params.x.As<float>() + begin * layout.width, params.slots.As<int32_t>() + begin,
             end - begin, layout, static_cast<uint8_t*>(params.pool.data), layout.bytes()});
   });
