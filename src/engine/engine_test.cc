@@ -114,6 +114,23 @@ TEST(ModelRunner, StartsAReusedSlotAfresh) {
   EXPECT_EQ(LastLogits(*engine.runner, slot, ids, 40), wanted);
 }
 
+TEST(ModelRunner, HasRoomForTheWindowsOfAllItsRequests) {
+  Engine engine =
+      NewEngine("native", {.max_context = 700, .max_requests = 6, .max_step_tokens = 512});
+  const auto ids = SomeIds(300, 15);
+  std::vector<RequestSlot> slots;
+  for (int i = 0; i < 6; ++i) {
+    slots.push_back(*engine->Open());
+  }
+  for (int round = 0; round < 2; ++round) {
+    for (const RequestSlot slot : slots) {
+      const RequestTokens step = {slot, ids};
+      const Status status = engine->Forward({&step, 1});
+      ASSERT_TRUE(status) << status.error().message;
+    }
+  }
+}
+
 TEST(ModelRunner, RefusesWhatDoesNotFit) {
   Engine engine = NewEngine("native", {.max_context = 100, .max_step_tokens = 128});
   const RequestSlot slot = *engine->Open();

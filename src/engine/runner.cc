@@ -78,10 +78,14 @@ Result<RequestSlot> ModelRunner::Open() {
   }
   pools_->ClearRequest(*stream_, *slot);
   lengths_[static_cast<size_t>(slot->value)] = 0;
+  open_.push_back(*slot);
   return *slot;
 }
 
-void ModelRunner::Close(RequestSlot slot) { cache_.Free(slot); }
+void ModelRunner::Close(RequestSlot slot) {
+  cache_.Free(slot);
+  std::erase(open_, slot);
+}
 
 Status ModelRunner::CheckIds(std::span<const int32_t> ids) const {
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -113,12 +117,15 @@ Status ModelRunner::Forward(std::span<const RequestTokens> requests) {
                        "{} tokens after {} do not fit a context of {}", count, start,
                        options_.max_context);
     }
-    cache_.EvictWindow(request.slot, start);
     growths.push_back({.slot = request.slot, .num_tokens = count});
     steps.push_back({request.slot, TokenPos(static_cast<int32_t>(start)), count});
     ids.insert(ids.end(), request.ids.begin(), request.ids.end());
   }
   CACHALOT_CHECK_LE(static_cast<int64_t>(ids.size()), options_.max_step_tokens);
+  // Not right after a step: its draft layers may still run over the same tokens.
+  for (const RequestSlot slot : open_) {
+    cache_.EvictWindow(slot, length(slot));
+  }
   const auto grown = cache_.Extend(growths);
   if (!grown) {
     return MakeError(StatusCode::kResourceExhausted, "cache pool {} needs {} pages and has {}",

@@ -83,10 +83,11 @@ class ModelRunner {
   std::vector<LayerCache> layer_caches_;  // of the layers, then of the draft layers
   CacheAllocator cache_;
   BatchBuilder builder_;
-  Buffer logits_;                 // F32 [rows, vocab]
-  Buffer logit_rows_;             // I32 [rows]
-  Buffer previous_;               // I32 [1]: the token before a draft position
-  Buffer confidence_;             // F32 [1, 1]: of a draft position
+  Buffer logits_;      // F32 [rows, vocab]
+  Buffer logit_rows_;  // I32 [rows]
+  Buffer previous_;    // I32 [1]: the token before a draft position
+  Buffer confidence_;  // F32 [1, 1]: of a draft position
+  std::vector<RequestSlot> open_;
   std::vector<int64_t> lengths_;  // tokens of each request that have been run
 };
 
