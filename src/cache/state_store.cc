@@ -27,7 +27,7 @@ std::vector<float> ClearedRows(int64_t num_rows, int64_t width) {
 
 class RingStateStore final : public StateStore {
  public:
-  RingStateStore(const CachePlan& plan)
+  explicit RingStateStore(const CachePlan& plan)
       : plan_(plan),
         cleared_bank_(ClearedRows(
             plan.rings.c128, plan.c128_state.row_bytes / static_cast<int64_t>(sizeof(float)))) {}
