@@ -10,7 +10,7 @@ PROGRAM := build/release/cachalot
 PROMPT := What is the capital of France?
 FUZZ_SECONDS := 600
 
-.PHONY: help run build test unit asan tsan e2e oracle format-check format lint fuzz bench clean
+.PHONY: help run build test unit asan tsan e2e oracle format-check format lint fuzz clean test-packages
 
 help:
 	@echo "make run     build and answer a sample prompt with the shipped model"

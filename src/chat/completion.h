@@ -38,8 +38,7 @@ struct CompletionOptions {
 // - the same bytes give the same events, joined by AppendEvent, however they were split;
 // - texts are valid UTF-8, whole characters each, and never contain ｜DSML｜;
 // - arguments are a JSON object's text as soon as the call has ended, and when the answer finished
-// by itself every call
-//   has ended; one cut by length has no end event;
+//   by itself every call has ended; one cut by length has no end event;
 // - after the closing tag of the tool calls nothing follows.
 class CompletionParser {
  public:

@@ -48,8 +48,8 @@ Result<PromptWording> WordingFromJson(std::string_view text, const std::string& 
 // - the tools template: the only string with {tool_schemas};
 // - the response format: the only string with {schema};
 // - effort: a dictionary from level to prefix whose name contains EFFORT, or strings named
-// …EFFORT_LEVEL (then "high"
-//   is known too and adds nothing unless it is named); DEFAULT_…EFFORT names the default level.
+//   …EFFORT_LEVEL (then "high" is known too and adds nothing unless it is named);
+//   DEFAULT_…EFFORT names the default level.
 Result<PromptWording> WordingFromPython(std::string_view text, const std::string& source);
 
 PromptWording PlainWording();

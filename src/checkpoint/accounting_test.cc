@@ -89,7 +89,7 @@ TEST_P(EveryTensor, IsNamedWhenCutShort) {
   const Checkpoint checkpoint(layout());
   const SafetensorsFile& file = checkpoint.files[0];
   const std::string header = FormatSafetensorsHeader(file.entries());
-  const auto head = AsBytes(std::span(header.data(), header.size()));
+  const auto head = std::as_bytes(std::span(header.data(), header.size()));
   for (const auto& entry : file.entries()) {
     const int64_t size = static_cast<int64_t>(header.size()) + (entry.begin + entry.end) / 2;
     const auto parsed = ParseSafetensorsHeader(head, size, "f");

@@ -193,14 +193,14 @@ class Writer {
 
   Status WriteText(const std::string& name, const std::string& text) {
     CACHALOT_ASSIGN_OR_RETURN(OutputFile file, Create(name));
-    CACHALOT_RETURN_IF_ERROR(file.Write(AsBytes(std::span(text.data(), text.size()))));
+    CACHALOT_RETURN_IF_ERROR(file.Write(std::as_bytes(std::span(text.data(), text.size()))));
     return file.Close();
   }
 
   Status WriteShard(const std::string& name, const std::vector<Part>& shard) {
     CACHALOT_ASSIGN_OR_RETURN(OutputFile file, Create(name));
     const std::string header = HeaderOf(shard);
-    CACHALOT_RETURN_IF_ERROR(file.Write(AsBytes(std::span(header.data(), header.size()))));
+    CACHALOT_RETURN_IF_ERROR(file.Write(std::as_bytes(std::span(header.data(), header.size()))));
     for (const auto& part : shard) {
       CACHALOT_RETURN_IF_ERROR(WritePart(part, file));
     }

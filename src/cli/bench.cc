@@ -80,10 +80,10 @@ void AddBenchCommands(CLI::App& app, Action& action) {
   ThroughputOptions& options = flags->throughput;
   options = {{512}, {32}, {0}, {1}, {AvailableThreads()}, 5};
   const auto add_list = [](CLI::App* command, const char* name, std::vector<int64_t>& list,
-                           const char* about, int64_t least) {
+                           const char* about, int64_t least, int64_t most = int64_t{1} << 24) {
     command->add_option(name, list, about)
         ->delimiter(',')
-        ->check(CLI::Range(least, int64_t{1} << 24))
+        ->check(CLI::Range(least, most))
         ->capture_default_str();
   };
   const auto add_threads = [&](CLI::App* command) {
@@ -107,7 +107,8 @@ void AddBenchCommands(CLI::App& app, Action& action) {
   add_list(throughput, "-p,--n-prompt", options.prompts, "tokens to prefill, a list", 1);
   add_list(throughput, "-n,--n-gen", options.generates, "tokens to decode, a list", 1);
   add_list(throughput, "-d,--n-depth", options.depths, "tokens before, a list", 0);
-  add_list(throughput, "-b,--batch", options.batches, "requests at once, a list", 1);
+  add_list(throughput, "-b,--batch", options.batches, "requests at once, a list", 1,
+           kThroughputStepTokens);
   throughput->add_option("-r,--repetitions", options.repetitions, "of which the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

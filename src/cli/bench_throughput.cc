@@ -10,8 +10,6 @@
 namespace cachalot {
 namespace {
 
-constexpr int64_t kStepTokens = 512;
-
 // Requests of equal length that grow together.
 class Crowd {
  public:
@@ -30,14 +28,14 @@ class Crowd {
     }
   }
 
-  // `count` tokens for each request, one request after the other, in steps of kStepTokens; logits
+  // `count` tokens for each request, one request after the other, in steps of kThroughputStepTokens; logits
   // of each last token.
   Status Prefill(int64_t count) {
     std::vector<float> logits;
     for (const RequestSlot slot : slots_) {
       int64_t last = 0;
       for (int64_t done = 0; done < count; done += last) {
-        last = std::min(kStepTokens, count - done);
+        last = std::min(kThroughputStepTokens, count - done);
         const std::vector<int32_t> ids = RandomIds(last);
         const RequestTokens step = {slot, ids};
         CACHALOT_RETURN_IF_ERROR(runner_.Forward({&step, 1}));
@@ -90,8 +88,8 @@ void SetLimit(const cpu::MachineLimits& machine, double tokens, StepCost cost,
 
 StepCost CostOfPrefill(const ModelConfig& config, int64_t count) {
   StepCost total;
-  for (int64_t done = 0; done < count; done += kStepTokens) {
-    const int64_t step = std::min(kStepTokens, count - done);
+  for (int64_t done = 0; done < count; done += kThroughputStepTokens) {
+    const int64_t step = std::min(kThroughputStepTokens, count - done);
     const StepCost cost = CostOfStep(config, step, done + step == count ? 1 : 0);
     total.bytes += cost.bytes;
     total.flops += cost.flops;
@@ -127,7 +125,7 @@ double ThroughputResult::median() const {
 Status RunThroughput(const ModelFlags& flags, const ThroughputOptions& options,
                      const std::function<void(const ThroughputResult&)>& report) {
   // A warm-up and every test of a depth go on from one another.
-  int64_t context = Largest(options.depths) + kStepTokens;
+  int64_t context = Largest(options.depths) + kThroughputStepTokens;
   for (const auto* counts : {&options.prompts, &options.generates}) {
     for (const int64_t count : *counts) {
       context += (options.repetitions + 1) * count;
@@ -150,7 +148,7 @@ Status RunThroughput(const ModelFlags& flags, const ThroughputOptions& options,
                               LoadModel(with_threads,
                                         {.max_context = context,
                                          .max_requests = Largest(options.batches),
-                                         .max_step_tokens = kStepTokens},
+                                         .max_step_tokens = kThroughputStepTokens},
                                         /*warm=*/true));
     ModelRunner& runner = *loaded.runner;
     for (const int64_t depth : options.depths) {

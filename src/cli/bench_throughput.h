@@ -13,6 +13,9 @@
 
 namespace cachalot {
 
+// Tokens of a prefill step; a decode step has one for each request, so there are no more requests than that.
+inline constexpr int64_t kThroughputStepTokens = 512;
+
 struct ThroughputOptions {
   std::vector<int64_t> prompts;    // tokens to prefill, a test each
   std::vector<int64_t> generates;  // tokens to decode, a test each

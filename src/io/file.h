@@ -51,9 +51,4 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-template <typename T>
-std::span<const std::byte> AsBytes(std::span<const T> values) {
-  return std::as_bytes(values);
-}
-
 }  // namespace cachalot

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 Result<SafetensorsHeader> Parse(const std::string& json, int64_t data_bytes) {
   const uint64_t length = json.size();
   const std::string head = std::string(reinterpret_cast<const char*>(&length), 8) + json;
-  return ParseSafetensorsHeader(AsBytes(std::span(head.data(), head.size())),
+  return ParseSafetensorsHeader(std::as_bytes(std::span(head.data(), head.size())),
                                 static_cast<int64_t>(head.size()) + data_bytes, "f");
 }
 
@@ -46,7 +46,7 @@ TEST(Safetensors, FormatsWhatItReads) {
                                                  {"y", "F32", {1, 2}, 3, 11}};
   const std::string text = FormatSafetensorsHeader(entries);
   EXPECT_EQ(text.size() % 8, 0U);
-  const auto header = ParseSafetensorsHeader(AsBytes(std::span(text.data(), text.size())),
+  const auto header = ParseSafetensorsHeader(std::as_bytes(std::span(text.data(), text.size())),
                                              static_cast<int64_t>(text.size()) + 11, "f");
   ASSERT_TRUE(header) << header.error().message;
   EXPECT_EQ(header->entries[0].name, "x\"\n");
@@ -121,7 +121,8 @@ TEST(Safetensors, NamesWhatIsWrongWithAHostileHeader) {
 }
 
 Result<SafetensorsHeader> ParseRaw(const std::string& bytes, int64_t file_size) {
-  return ParseSafetensorsHeader(AsBytes(std::span(bytes.data(), bytes.size())), file_size, "f");
+  return ParseSafetensorsHeader(std::as_bytes(std::span(bytes.data(), bytes.size())), file_size,
+                                "f");
 }
 
 TEST(Safetensors, RefusesLyingHeaderLengths) {

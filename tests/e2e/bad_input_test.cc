@@ -139,6 +139,8 @@ TEST(BadInput, Flags) {
   refused({"run", "-m", kCalf, "-p", "Hi", "-t", "many"}, "threads");
   refused({"run", "-m", kCalf, "-p", "Hi", "--top-p", "2"}, "top-p");
   refused({"logits", "-m", kCalf, "--tokens", "a", "--out", "b", "--head", "tail"}, "tail");
+  refused({"bench", "throughput", "-m", kCalf, "-b", "513"}, "batch");
+  refused({"bench", "throughput", "-m", kCalf, "-n", "0"}, "n-gen");
   ExpectOneLine(Cachalot({"--log-level", "loud", "run", "-m", kCalf, "-p", "Hi"}),
                 "log level \"loud\"");
   ExpectOneLine(Cachalot({"run", "-m", kCalf, "-p", "Hi", "--isa", "mmx"}),

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 
@@ -49,8 +50,8 @@ TEST(Calf, GivesTheExactModelsAnswersOnEveryTask) {
   ASSERT_EQ(asked.size(), 7U);
   for (const auto& [task, count] : asked) {
     std::printf("%-10s %d of %d\n", task.c_str(), answered[task], count);
-    // A near-tie may fall the other way once in a task.
-    EXPECT_GE(answered[task], count - 1) << missed;
+    // A near-tie may fall the other way once in a task, but no task may be lost.
+    EXPECT_GE(answered[task], std::max(count - 1, 1)) << missed;
   }
 }
 
