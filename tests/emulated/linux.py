@@ -8,7 +8,9 @@ import os
 import re
 import struct
 import sys
+import time
 
+import threads
 from machine import PAGE, TOP
 
 MAPPINGS, MAPPINGS_END = 0x200000000, 0xE00000000
@@ -19,25 +21,27 @@ PASSED = {
     0: ("read", "ipi"), 1: ("write", "ipi"), 2: ("open", "pii"), 3: ("close", "i"), 4: ("stat", "pp"),
     5: ("fstat", "ip"), 6: ("lstat", "pp"), 7: ("poll", "pii"), 8: ("lseek", "iii"),
     16: ("ioctl", "iip"), 17: ("pread64", "ipii"), 18: ("pwrite64", "ipii"), 21: ("access", "pi"),
-    22: ("pipe", "p"), 24: ("sched_yield", ""), 32: ("dup", "i"), 33: ("dup2", "ii"),
-    35: ("nanosleep", "pp"), 39: ("getpid", ""), 63: ("uname", "p"), 72: ("fcntl", "iii"),
-    74: ("fsync", "i"), 75: ("fdatasync", "i"), 76: ("truncate", "pi"), 77: ("ftruncate", "ii"),
+    22: ("pipe", "p"), 32: ("dup", "i"), 33: ("dup2", "ii"),
+    39: ("getpid", ""), 63: ("uname", "p"), 72: ("fcntl", "iii"),
+    61: ("wait4", "ipip"), 74: ("fsync", "i"), 75: ("fdatasync", "i"), 76: ("truncate", "pi"), 77: ("ftruncate", "ii"),
     79: ("getcwd", "pi"), 80: ("chdir", "p"), 82: ("rename", "pp"), 83: ("mkdir", "pi"),
     84: ("rmdir", "p"), 87: ("unlink", "p"), 89: ("readlink", "ppi"), 90: ("chmod", "pi"),
     96: ("gettimeofday", "pp"), 98: ("getrusage", "ip"), 99: ("sysinfo", "p"), 102: ("getuid", ""),
     104: ("getgid", ""), 107: ("geteuid", ""), 108: ("getegid", ""), 110: ("getppid", ""),
-    186: ("gettid", ""), 201: ("time", "p"), 217: ("getdents64", "ipi"), 228: ("clock_gettime", "ip"),
-    229: ("clock_getres", "ip"), 230: ("clock_nanosleep", "iipp"), 257: ("openat", "ipii"),
+    201: ("time", "p"), 217: ("getdents64", "ipi"), 228: ("clock_gettime", "ip"),
+    229: ("clock_getres", "ip"), 257: ("openat", "ipii"),
     258: ("mkdirat", "ipi"), 262: ("newfstatat", "ippi"), 263: ("unlinkat", "ipi"),
     264: ("renameat", "ipip"), 267: ("readlinkat", "ippi"), 269: ("faccessat", "ipi"),
     292: ("dup3", "iii"), 293: ("pipe2", "pi"), 302: ("prlimit64", "iipp"),
     316: ("renameat2", "ipipi"), 318: ("getrandom", "pii"), 332: ("statx", "ipiip"),
     439: ("faccessat2", "ipii")}
 
-# Answered with success without an effect: the program has one thread, no signals, nothing to advise.
+# Answered with success without an effect: there are no signals to handle and nothing to advise.
 IGNORED = {13: "rt_sigaction", 14: "rt_sigprocmask", 28: "madvise", 131: "sigaltstack",
-           149: "mlock", 203: "sched_setaffinity", 218: "set_tid_address", 221: "fadvise64",
-           273: "set_robust_list"}
+           149: "mlock", 203: "sched_setaffinity", 221: "fadvise64", 273: "set_robust_list"}
+
+CLONE_VM, CLONE_SETTLS, CLONE_THREAD = 0x100, 0x80000, 0x10000
+CLONE_PARENT_SETTID, CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x100000, 0x200000, 0x1000000
 
 
 class Exit(Exception):
@@ -56,13 +60,14 @@ class Process:
     self.starts, self.ends = [], []  # of the mappings, in order
     self.amx_allowed = False
     self.reported = set()
+    self.threads = threads.Threads(machine, os.getpid())
     self.calls = {
         9: self.mmap, 10: self.mprotect, 11: self.munmap, 12: self.brk, 19: self.readv,
-        20: self.writev, 25: self.mremap, 60: self.exit, 62: self.kill, 89: self.readlink,
-        158: self.arch_prctl, 200: self.kill, 202: self.futex, 204: self.sched_getaffinity,
-        231: self.exit, 234: self.tgkill, 334: self.unsupported, 318: self.passed}
-    libc = machine.libc
-    libc.syscall.restype = ctypes.c_long
+        20: self.writev, 24: self.sched_yield, 25: self.mremap, 35: self.nanosleep, 56: self.clone,
+        60: self.exit, 62: self.kill, 89: self.readlink, 158: self.arch_prctl, 186: self.gettid,
+        200: self.kill, 202: self.futex, 204: self.sched_getaffinity, 218: self.set_tid_address,
+        230: self.clock_nanosleep, 231: self.exit_group, 234: self.tgkill, 435: self.clone3}
+    machine.libc.syscall.restype = ctypes.c_long
 
   def system_call(self):
     cpu = self.machine.cpu
@@ -76,7 +81,8 @@ class Process:
       result = 0
     else:
       result = self.unsupported(*arguments)
-    cpu.rax = result & 0xFFFFFFFFFFFFFFFF
+    if result is not None:  # else another thread goes on
+      cpu.rax = result & 0xFFFFFFFFFFFFFFFF
 
   # ---- what the host does ----
 
@@ -248,14 +254,58 @@ class Process:
       return -errno.EINVAL
     return 0
 
-  def futex(self, address, operation, value, *_):
-    """Of one thread: a wait that would block never ends."""
-    if operation & 0x7F in (0, 9):
-      word, = struct.unpack_from("<I", self.machine.memory, address)
-      if word == value & 0xFFFFFFFF:
-        raise RuntimeError("the only thread waits for another one")
+  def clone(self, flags, stack, parent_tid, child_tid, tls, *_):
+    if not flags & CLONE_VM:
+      return self.fork(flags, stack, child_tid)
+    if not flags & CLONE_THREAD:
+      return self.unsupported()
+    cpu = self.machine.cpu
+    thread = self.threads.create(stack, tls if flags & CLONE_SETTLS else cpu.fs.base, cpu.gs.base)
+    if thread is None:
       return -errno.EAGAIN
-    return 0
+    for flag, address in ((CLONE_PARENT_SETTID, parent_tid), (CLONE_CHILD_SETTID, child_tid)):
+      if flags & flag:
+        struct.pack_into("<I", self.machine.memory, address, thread.number)
+    if flags & CLONE_CHILD_CLEARTID:
+      thread.clear_at_end = child_tid
+    return thread.number
+
+  def clone3(self, arguments, *_):
+    flags, _, child_tid, parent_tid, _, stack, size, tls = struct.unpack_from(
+        "<8Q", self.machine.memory, arguments)
+    return self.clone(flags, stack + size, parent_tid, child_tid, tls)
+
+  def fork(self, flags, stack, child_tid):
+    """The whole emulator forks: its memory is the program's."""
+    child = os.fork()
+    if child == 0:
+      self.threads.keep_current(os.getpid())
+      if stack:
+        self.machine.cpu.rsp = stack
+      if flags & CLONE_CHILD_SETTID:
+        struct.pack_into("<I", self.machine.memory, child_tid, os.getpid())
+    return child
+
+  def gettid(self, *_):
+    return self.threads.current.number
+
+  def set_tid_address(self, address, *_):
+    self.threads.current.clear_at_end = address
+    return self.threads.current.number
+
+  def futex(self, *arguments):
+    return threads.futex(self.threads, *arguments)
+
+  def sched_yield(self, *_):
+    return None if self.threads.yield_turn() else 0
+
+  def nanosleep(self, request, *_):
+    return self.clock_nanosleep(time.CLOCK_MONOTONIC, 0, request)
+
+  def clock_nanosleep(self, clock, absolute, request, *_):
+    seconds, nanoseconds = struct.unpack_from("<qq", self.machine.memory, request)
+    left = seconds + nanoseconds * 1e-9 - (time.clock_gettime(clock) if absolute else 0)
+    self.threads.pause(time.monotonic() + left)
 
   def sched_getaffinity(self, _process, size, mask, *_):
     if size < 8:
@@ -264,9 +314,15 @@ class Process:
     return 8
 
   def exit(self, status, *_):
+    if not self.threads.end():
+      raise Exit(status & 0xFF)
+
+  def exit_group(self, status, *_):
     raise Exit(status & 0xFF)
 
-  def kill(self, _process, signal, *_):
+  def kill(self, process, signal, *_):
+    if process != os.getpid():
+      return self.host(62, process, signal)
     raise Exit(128 + signal)
 
   def tgkill(self, _process, _thread, signal, *_):

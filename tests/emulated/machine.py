@@ -20,9 +20,11 @@ import tempfile
 PAGE = 4096
 TOP = 1 << 36  # the end of the program's addresses
 PHYSICAL = 1 << 32  # guest address a is physical address PHYSICAL + a: clear of the local APIC
-KERNEL = 0xFFFF800000000000  # the kernel's pages: stubs, IDT, GDT and TSS, stack
-STUBS, IDT, GDT, STACK, KERNEL_PAGES = 0, 1, 2, 3, 4
-SYSCALL = 32  # what a stub reports: this or the vector of an exception
+KERNEL = 0xFFFF800000000000  # the kernel's pages: stubs, IDT, GDT and TSS, stack, threads' vectors
+STUBS, IDT, GDT, STACK, VECTORS, KERNEL_PAGES = 0, 1, 2, 3, 4, 512
+MAX_THREADS = KERNEL_PAGES - VECTORS
+SYSCALL, SWITCH = 32, 33  # what a stub reports: one of these or the vector of an exception
+STATE = 0xE7  # the components that XSAVE knows: x87 to AVX-512
 PRESENT, WRITABLE, USER, ACCESSED, NO_EXECUTE = 1, 2, 4, 0x60, 1 << 63
 PAGE_FAULT, UNDEFINED, PROTECTION = 14, 6, 13
 
@@ -180,7 +182,7 @@ class Machine:
     state.cr3 = self.root
     state.cr4 = 0x50620
     state.efer = 0xD01
-    state.xcr0 = 0xE7 | (3 << 17 if self.amx else 0)
+    state.xcr0 = STATE | (3 << 17 if self.amx else 0)
     state.star = 0x001B << 48 | 0x0008 << 32
     state.lstar = KERNEL + 16 * SYSCALL
     state.sfmask = 0x700
@@ -210,6 +212,25 @@ class Machine:
   def set_base(self, register, base):
     """Sets the base of "fs" or "gs"."""
     setattr(self.cpu, register, self._segment(0, 0xC0F3, base))
+
+  def clear_vectors(self, slot):
+    """Makes the vector registers that are kept in a slot those of a new program."""
+    start = TOP + (VECTORS + slot) * PAGE
+    self.memory[start:start + PAGE] = bytes(PAGE)
+    struct.pack_into("<I", self.memory, start + 24, 0x1F80)  # MXCSR
+
+  def switch_vectors(self, old, new):
+    """At a system call: keeps the vector registers in slot old, takes slot new's, reports SWITCH."""
+    cpu = self.cpu
+    cpu.rdi, cpu.rsi = (KERNEL + (VECTORS + slot) * PAGE for slot in (old, new))
+    cpu.rax, cpu.rdx, cpu.rip = STATE, 0, KERNEL + 16 * SWITCH
+
+  def tiles(self):
+    size = ctypes.c_size_t.in_dll(self.support, "tiles_size").value
+    return ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(self.support, "tiles")), size)
+
+  def set_tiles(self, data):
+    ctypes.memmove(ctypes.addressof(ctypes.c_char.in_dll(self.support, "tiles")), data, len(data))
 
   def run(self):
     """Runs until stop()."""

@@ -12,7 +12,7 @@ import time
 import elf
 import linux
 import machine as machines
-from machine import PAGE_FAULT, PROTECTION, REGISTERS, SYSCALL, UNDEFINED
+from machine import PAGE_FAULT, PROTECTION, REGISTERS, SWITCH, SYSCALL, UNDEFINED
 
 NAMES = {0: "division error", 3: "breakpoint", 6: "illegal instruction", 13: "general protection fault",
          14: "page fault", 16: "x87 exception", 17: "alignment fault", 19: "SIMD exception"}
@@ -33,6 +33,9 @@ class Emulator:
   def on_event(self, event):
     if event == SYSCALL:
       self.process.system_call()
+      return
+    if event == SWITCH:
+      self.process.threads.finish_switch()
       return
     frame = self.machine.frame(event)
     fault = self.machine.cpu.cr2

@@ -26,7 +26,8 @@ int __isoc23_sscanf(const char* s, const char* format, ...) {
 // ---- Kernel stubs ------------------------------------------------------------------------------
 
 // One page of ring-0 code. Each entry is a door to the host: an INVLPG, of which the core tells.
-// Exception vector v enters at 16 v, SYSCALL at 16 * 32.
+// Exception vector v enters at 16 v, SYSCALL at 16 * 32. The last one changes threads: it stores
+// the vector registers at RDI and loads those at RSI.
 __asm__(
     ".section .rodata\n"
     ".balign 4096\n"
@@ -45,6 +46,11 @@ __asm__(
     "  .org kernel_stubs + 0x200\n"
     "  invlpg (%rsp)\n"
     "  sysretq\n"
+    "  .org kernel_stubs + 16 * 33\n"
+    "  xsave64 (%rdi)\n"
+    "  xrstor64 (%rsi)\n"
+    "  invlpg (%rsp)\n"
+    "  sysretq\n"
     "  .org kernel_stubs + 4096\n"
     ".text\n");
 
@@ -59,13 +65,14 @@ typedef struct {
   uint64_t top;
 } Memory;
 
-static struct {
+struct Tiles {
   bool configured;
   uint8_t start_row;
   uint8_t rows[kTiles];
   uint16_t row_bytes[kTiles];
   uint8_t data[kTiles][kRows][kRowBytes];
 } tiles;
+const size_t tiles_size = sizeof(tiles);
 
 enum { kPresent = 1, kWritable = 2 };
 
