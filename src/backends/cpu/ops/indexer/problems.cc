@@ -17,6 +17,7 @@ struct Spec {
   int64_t page_entries;
   std::vector<std::pair<int32_t, int32_t>> requests;  // start_pos, tokens
   Ties ties = Ties::kNone;
+  bool rising = false;  // later keys are larger, so every entry is among the largest for a while
 };
 
 void Fill(const Spec& spec, Case<IndexerParams>& made) {
@@ -41,6 +42,16 @@ void Fill(const Spec& spec, Case<IndexerParams>& made) {
                   static_cast<size_t>(spec.layout.bytes()));
     }
   }
+  if (spec.rising) {
+    for (int64_t e = 0; e < pages * spec.page_entries; ++e) {
+      const int32_t page = params.pages.As<int32_t>()[e / spec.page_entries];
+      auto* row =
+          static_cast<uint8_t*>(params.keys.row(page * spec.page_entries + e % spec.page_entries));
+      for (int64_t i = spec.layout.width / 2; i < spec.layout.bytes(); ++i) {
+        row[i] = static_cast<uint8_t>(100 + e / 100);  // the scales of an fp4 row
+      }
+    }
+  }
   params.requests = data.Requests(spec.requests);
   params.top_k = spec.top_k;
   params.selected = data.Unwritten(DType::kI32, {made.tokens, spec.top_k});
@@ -51,6 +62,8 @@ void Fill(const Spec& spec, Case<IndexerParams>& made) {
 
 std::vector<Problem<IndexerParams>> IndexerProblems() {
   const RowLayout fp4{RowFormat::kFp4, RowRounding::kFp4, 128, 0};
+  const RowLayout fp4_wide{RowFormat::kFp4, RowRounding::kFp4, 256, 0};
+  const RowLayout fp4_narrow{RowFormat::kFp4, RowRounding::kFp4, 32, 0};
   const RowLayout fp4_f32{RowFormat::kF32, RowRounding::kFp4, 64, 0};
   const RowLayout int8{RowFormat::kInt8, RowRounding::kInt8, 128, 0};
   const RowLayout int8_f32{RowFormat::kF32, RowRounding::kInt8, 128, 0};
@@ -71,12 +84,22 @@ std::vector<Problem<IndexerParams>> IndexerProblems() {
       {8, fp4, 9, 32, {{300, 3}}, Ties::kPairs},
       {8, int8, 9, 32, {{300, 3}}, Ties::kPairs},
       {8, fp4, 9, 32, {{300, 3}}, Ties::kAll},
+      // More entries than a thread keeps candidates, more tokens than go through together.
+      {2, fp4, 40, 32, {{14001, 2}}},
+      {3, fp4, 300, 32, {{11003, 1}}, Ties::kPairs},
+      {1, fp4, 5, 32, {{9600, 1}}, Ties::kAll},
+      {2, fp4, 64, 32, {{10900, 2}}, Ties::kNone, true},
+      {5, int8, 40, 32, {{9999, 1}}},
+      {2, fp4, 6, 32, {{30, 37}, {900, 1}, {0, 1}, {410, 9}}},
+      {9, fp4_wide, 12, 32, {{260, 2}}},
+      {4, fp4_narrow, 12, 32, {{260, 2}}},
   };
   std::vector<Problem<IndexerParams>> problems;
   for (const Spec& spec : specs) {
     std::string name =
         fmt::format("{} heads, {} of {}, top {}{}", spec.heads, NameOf(spec.layout),
                     spec.layout.width, spec.top_k, spec.ties != Ties::kNone ? ", tied" : "");
+    name += spec.rising ? ", rising" : "";
     for (const auto& [start, tokens] : spec.requests) {
       name += fmt::format(", {}+{}", start, tokens);
     }
