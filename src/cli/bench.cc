@@ -78,7 +78,7 @@ void AddBenchCommands(CLI::App& app, Action& action) {
   bench->require_subcommand(1);
   auto flags = std::make_shared<BenchFlags>();
   ThroughputOptions& options = flags->throughput;
-  options = {{512}, {32}, {0}, {1}, {AvailableThreads()}, 5};
+  options = {{512}, {32}, {0}, {1}, {AvailableCores()}, 5};
   const auto add_list = [](CLI::App* command, const char* name, std::vector<int64_t>& list,
                            const char* about, int64_t least, int64_t most = int64_t{1} << 24) {
     command->add_option(name, list, about)

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "backends/cpu/context.h"
 #include "backends/cpu/isa.h"
@@ -16,8 +17,11 @@ class CpuStream final : public Stream {
  public:
   CpuStream(int num_threads, Isa isa) : context_(num_threads, isa) {}
 
-#define CACHALOT_OPERATOR(name) \
-  void name(const name##Params& params) override { cpu::name(params, context_); }
+#define CACHALOT_OPERATOR(name)                    \
+  void name(const name##Params& params) override { \
+    HoldCaller();                                  \
+    cpu::name(params, context_);                   \
+  }
 #include "device/operators.def"
 #undef CACHALOT_OPERATOR
 
@@ -31,10 +35,21 @@ class CpuStream final : public Stream {
       std::memcpy(host, device.data, static_cast<size_t>(device.bytes()));
     }
   }
-  Status Synchronize() override { return {}; }
+  Status Synchronize() override {
+    pin_.reset();
+    return {};
+  }
 
  private:
+  // The caller is one of the team for as long as a step lasts, and its own again after it.
+  void HoldCaller() {
+    if (!pin_) {
+      pin_.emplace(context_.pool());
+    }
+  }
+
   Context context_;
+  std::optional<CallerPin> pin_;
 };
 
 class CpuDevice final : public Device {
@@ -96,7 +111,7 @@ Result<std::unique_ptr<Device>> NewCpuDevice(const CpuOptions& options) {
                      options.num_threads);
   }
   CACHALOT_ASSIGN_OR_RETURN(const Isa isa, ChooseIsa(options.isa));
-  const int num_threads = options.num_threads > 0 ? options.num_threads : AvailableThreads();
+  const int num_threads = options.num_threads > 0 ? options.num_threads : AvailableCores();
   return std::make_unique<CpuDevice>(num_threads, isa);
 }
 

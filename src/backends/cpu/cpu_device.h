@@ -10,7 +10,7 @@
 namespace cachalot::cpu {
 
 struct CpuOptions {
-  int num_threads = 0;  // 0: all that the process may use
+  int num_threads = 0;  // 0: one for each core that the calling thread may use
   std::string
       isa;  // ref, avx2, avx512 or amx; empty: the best of the machine, capped by CACHALOT_MAX_ISA
 };
