@@ -37,14 +37,17 @@ class Context {
 
   Isa isa() const { return isa_; }
   ThreadPool& pool() { return pool_; }
-  // For the whole operator; for one thread of it. An operator reserves each once.
+  // For the whole operator; for the packed inputs of its products; for one thread of it. An operator
+  // reserves each once.
   Scratch& scratch() { return scratch_; }
+  Scratch& packed_inputs() { return packed_inputs_; }
   Scratch& thread_scratch(int thread) { return thread_scratch_[static_cast<size_t>(thread)]; }
 
  private:
   Isa isa_;
   ThreadPool pool_;
   Scratch scratch_;
+  Scratch packed_inputs_;
   std::vector<Scratch> thread_scratch_;
 };
 

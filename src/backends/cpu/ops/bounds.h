@@ -24,6 +24,8 @@ inline constexpr Bound kBounds[] = {
     {"rms_norm", "", "", 5e-7},
     // Angles in double; sine, cosine and two products in float32.
     {"rope", "", "", 5e-7},
+    // Inputs of fp4 products in 16 bits, one power of two for each 32: at most 2^-15 of the largest.
+    {"linear", "", "fp4", 1e-4},
     // Every element of a weight is exact in float32; sums of up to 8192 products in lanes.
     {"linear", "", "", 2e-6},
     // A sum over all streams at once (up to 28672 products), then functions of it.
@@ -51,6 +53,7 @@ inline constexpr Bound kBounds[] = {
     // softplus, a root and a division after one sum; float32 logits.
     {"moe_gate", "weights", "", 5e-6},
     // Three products in a row, each as linear, and silu.
+    {"experts", "", "fp4", 2e-4},
     {"experts", "", "", 5e-6},
 };
 

@@ -96,6 +96,44 @@ CACHALOT_SIMD_FN F32x16 FromBf16(__m256i words) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16))};
 }
 
+// 16 dwords, or 64 bytes of whatever width.
+struct I32x16 {
+  __m512i v;
+};
+CACHALOT_SIMD_FN I32x16 LoadInts(const void* p) { return {_mm512_loadu_si512(p)}; }
+CACHALOT_SIMD_FN void StoreInts(void* p, I32x16 a) { _mm512_storeu_si512(p, a.v); }
+CACHALOT_SIMD_FN I32x16 And(I32x16 a, uint32_t mask) {
+  return {_mm512_and_si512(a.v, _mm512_set1_epi32(static_cast<int32_t>(mask)))};
+}
+CACHALOT_SIMD_FN I32x16 AddInts(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+CACHALOT_SIMD_FN I32x16 ShiftLeft(I32x16 a, int bits) {
+  return {_mm512_slli_epi32(a.v, static_cast<unsigned>(bits))};
+}
+CACHALOT_SIMD_FN I32x16 ShiftRightSigned(I32x16 a, int bits) {
+  return {_mm512_srai_epi32(a.v, static_cast<unsigned>(bits))};
+}
+CACHALOT_SIMD_FN I32x16 ShiftWordsLeft(I32x16 a, int bits) {
+  return {_mm512_slli_epi16(a.v, static_cast<unsigned>(bits))};
+}
+CACHALOT_SIMD_FN I32x16 ShiftWordsRight(I32x16 a, int bits) {
+  return {_mm512_srli_epi16(a.v, static_cast<unsigned>(bits))};
+}
+// table[byte] for bytes below 16.
+CACHALOT_SIMD_FN I32x16 LookUp(__m128i table, I32x16 bytes) {
+  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), bytes.v)};
+}
+// Per dword, the sum of the products of its two signed words.
+CACHALOT_SIMD_FN I32x16 MultiplyWordPairs(I32x16 a, I32x16 b) {
+  return {_mm512_madd_epi16(a.v, b.v)};
+}
+CACHALOT_SIMD_FN F32x16 AsFloats(I32x16 a) { return {_mm512_castsi512_ps(a.v)}; }
+CACHALOT_SIMD_FN F32x16 ToFloats(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+// Element i of four in lanes 4i ... 4i + 3.
+CACHALOT_SIMD_FN F32x16 SpreadFour(__m128 four) {
+  const __m512i lanes = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+  return {_mm512_permutexvar_ps(lanes, _mm512_castps128_ps512(four))};
+}
+
 #else
 
 struct F32x16 {
@@ -191,6 +229,61 @@ CACHALOT_SIMD_FN F32x16 FromBf16(__m256i words) {
   const __m256i hi = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(words, 1));
   return {_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)),
           _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
+}
+
+// 16 dwords, or 64 bytes of whatever width.
+struct I32x16 {
+  __m256i lo;
+  __m256i hi;
+};
+CACHALOT_SIMD_FN I32x16 LoadInts(const void* p) {
+  const auto* from = static_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(from), _mm256_loadu_si256(from + 1)};
+}
+CACHALOT_SIMD_FN void StoreInts(void* p, I32x16 a) {
+  auto* to = static_cast<__m256i*>(p);
+  _mm256_storeu_si256(to, a.lo);
+  _mm256_storeu_si256(to + 1, a.hi);
+}
+CACHALOT_SIMD_FN I32x16 And(I32x16 a, uint32_t mask) {
+  const __m256i all = _mm256_set1_epi32(static_cast<int32_t>(mask));
+  return {_mm256_and_si256(a.lo, all), _mm256_and_si256(a.hi, all)};
+}
+CACHALOT_SIMD_FN I32x16 AddInts(I32x16 a, I32x16 b) {
+  return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
+CACHALOT_SIMD_FN I32x16 ShiftLeft(I32x16 a, int bits) {
+  return {_mm256_slli_epi32(a.lo, bits), _mm256_slli_epi32(a.hi, bits)};
+}
+CACHALOT_SIMD_FN I32x16 ShiftRightSigned(I32x16 a, int bits) {
+  return {_mm256_srai_epi32(a.lo, bits), _mm256_srai_epi32(a.hi, bits)};
+}
+CACHALOT_SIMD_FN I32x16 ShiftWordsLeft(I32x16 a, int bits) {
+  return {_mm256_slli_epi16(a.lo, bits), _mm256_slli_epi16(a.hi, bits)};
+}
+CACHALOT_SIMD_FN I32x16 ShiftWordsRight(I32x16 a, int bits) {
+  return {_mm256_srli_epi16(a.lo, bits), _mm256_srli_epi16(a.hi, bits)};
+}
+// table[byte] for bytes below 16.
+CACHALOT_SIMD_FN I32x16 LookUp(__m128i table, I32x16 bytes) {
+  const __m256i twice = _mm256_broadcastsi128_si256(table);
+  return {_mm256_shuffle_epi8(twice, bytes.lo), _mm256_shuffle_epi8(twice, bytes.hi)};
+}
+// Per dword, the sum of the products of its two signed words.
+CACHALOT_SIMD_FN I32x16 MultiplyWordPairs(I32x16 a, I32x16 b) {
+  return {_mm256_madd_epi16(a.lo, b.lo), _mm256_madd_epi16(a.hi, b.hi)};
+}
+CACHALOT_SIMD_FN F32x16 AsFloats(I32x16 a) {
+  return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)};
+}
+CACHALOT_SIMD_FN F32x16 ToFloats(I32x16 a) {
+  return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
+}
+// Element i of four in lanes 4i ... 4i + 3.
+CACHALOT_SIMD_FN F32x16 SpreadFour(__m128 four) {
+  const __m256 all = _mm256_castps128_ps256(four);
+  return {_mm256_permutevar8x32_ps(all, _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1)),
+          _mm256_permutevar8x32_ps(all, _mm256_setr_epi32(2, 2, 2, 2, 3, 3, 3, 3))};
 }
 
 #endif

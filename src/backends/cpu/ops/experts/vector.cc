@@ -15,11 +15,11 @@ struct Kernels {
   void (*activate)(const ActivateTask& task);
 };
 
-// Bounds the scratch memory: about 230 KB a token on the published shapes.
+// Bounds the scratch memory: about 200 KB a token on the published shapes.
 constexpr int64_t kMaxTokens = 512;
 
-// Columns are shared out in whole cache lines.
-constexpr int64_t kColumns = 16;
+// Columns are shared out so that each thread packs its own for the next product.
+constexpr int64_t kColumns = 32;
 
 // One token's way through an expert is a visit; those of one expert are neighbours, in rising
 // token order, and those of the shared expert come last.
@@ -80,7 +80,7 @@ Range ColumnsOf(int64_t total, int thread, const ThreadPool& pool) {
   return {part.begin * kColumns, std::min(part.end * kColumns, total)};
 }
 
-LinearTask ProductOf(const Matrix& w, Range rows, const Job& job, float* scratch) {
+LinearTask ProductOf(const Matrix& w, Range rows, const Job& job, uint8_t* scratch) {
   return {.values = w.values.raw(),
           .scales = w.scales.raw(),
           .cols = w.cols,
@@ -90,81 +90,164 @@ LinearTask ProductOf(const Matrix& w, Range rows, const Job& job, float* scratch
           .scratch = scratch};
 }
 
-void RunTokens(const ExpertsParams& params, int64_t begin, int64_t tokens, Context& context,
-               const Kernels& kernels) {
-  const int64_t hidden = params.x.shape[1];
-  const int64_t slots = params.experts.shape[1];
-  const int64_t inner = std::max(params.routed[0].w1.rows, params.shared->w1.rows);
-  Visits visits;
-  const std::vector<Job> jobs = PlanJobs(params, begin, tokens, visits);
-  const int64_t total = tokens * (slots + 1);
-  // gates and ups [visit][inner], outputs [visit][hidden]
-  float* gates = context.scratch().Reserve<float>(total * (2 * inner + hidden));
-  float* ups = gates + total * inner;
-  float* outputs = ups + total * inner;
-  const float* x = params.x.As<float>() + begin * hidden;
-  float* y = params.y.As<float>() + begin * hidden;
-  ThreadPool& pool = context.pool();
-
-  // Every thread takes its rows of every expert: no thread waits, however the tokens are spread.
-  pool.Run([&](int thread) {
-    float* scratch = context.thread_scratch(thread).Reserve<float>(kLinearScratch);
-    for (const Job& job : jobs) {
-      const ExpertWeights& expert = *job.expert;
-      const Range rows = ColumnsOf(expert.w1.rows, thread, pool);
-      LinearTask task = ProductOf(expert.w1, rows, job, scratch);
-      task.x = x;
-      task.x_rows = visits.token.data() + job.first;
-      task.x_stride = hidden;
-      task.y_stride = inner;
-      task.y = gates + job.first * inner;
-      kernels.linear[static_cast<size_t>(expert.w1.format)](task);
-      task.values = expert.w3.values.raw();
-      task.scales = expert.w3.scales.raw();
-      task.y = ups + job.first * inner;
-      kernels.linear[static_cast<size_t>(expert.w3.format)](task);
-      kernels.activate({.g = gates + job.first * inner,
-                        .u = task.y,
-                        .stride = inner,
-                        .weights = visits.weight.data() + job.first,
-                        .rows = job.count,
-                        .begin = rows.begin,
-                        .end = rows.end,
-                        .limit = static_cast<float>(params.limit)});
+// Tokens [begin, begin + tokens) of a call.
+class Pass {
+ public:
+  Pass(const ExpertsParams& params, int64_t begin, int64_t tokens, Context& context,
+       const Kernels& kernels)
+      : params_(params),
+        context_(context),
+        kernels_(kernels),
+        tokens_(tokens),
+        hidden_(params.x.shape[1]),
+        slots_(params.experts.shape[1]),
+        inner_(std::max(params.routed[0].w1.rows, params.shared->w1.rows)),
+        x_(params.x.As<float>() + begin * hidden_),
+        y_(params.y.As<float>() + begin * hidden_),
+        jobs_(PlanJobs(params, begin, tokens, visits_)) {
+    const int64_t visits = tokens * (slots_ + 1);
+    int64_t largest_job = 0;
+    for (const Job& job : jobs_) {
+      largest_job = std::max(largest_job, job.count);
     }
-  });
+    gates_ = context.scratch().Reserve<float>(2 * largest_job * inner_ + visits * hidden_);
+    ups_ = gates_ + largest_job * inner_;
+    outputs_ = ups_ + largest_job * inner_;
 
-  pool.Run([&](int thread) {
-    float* scratch = context.thread_scratch(thread).Reserve<float>(kLinearScratch);
-    const Range columns = ColumnsOf(hidden, thread, pool);
-    for (const Job& job : jobs) {
-      const Matrix& w2 = job.expert->w2;
-      LinearTask task = ProductOf(w2, columns, job, scratch);
-      task.x = gates + job.first * inner;
-      task.x_stride = inner;
-      task.y = outputs + job.first * hidden;
-      task.y_stride = hidden;
-      kernels.linear[static_cast<size_t>(w2.format)](task);
+    const ExpertWeights& routed = params.routed[0];
+    const ExpertWeights& shared = *params.shared;
+    routed_x_bytes_ = KernelOf(routed.w1).packed_bytes(hidden_);
+    shared_x_bytes_ = KernelOf(shared.w1).packed_bytes(hidden_);
+    inner_bytes_ = std::max(KernelOf(routed.w2).packed_bytes(routed.w2.cols),
+                            KernelOf(shared.w2).packed_bytes(shared.w2.cols));
+    routed_x_ = context.packed_inputs().Reserve<uint8_t>(
+        tokens * (routed_x_bytes_ + shared_x_bytes_) + visits * inner_bytes_);
+    shared_x_ = routed_x_ + tokens * routed_x_bytes_;
+    inners_ = shared_x_ + tokens * shared_x_bytes_;
+  }
+
+  void Run() {
+    ThreadPool& pool = context_.pool();
+    if (tokens_ < pool.num_threads()) {
+      PackTokens(0, tokens_);
+    } else {
+      pool.ParallelFor(tokens_, [&](int64_t begin, int64_t end) { PackTokens(begin, end); });
     }
-    for (int64_t t = 0; t < tokens; ++t) {
-      const int64_t* of_slot = visits.of_slot.data() + t * (slots + 1);
-      float* sum = y + t * hidden;
-      std::copy(outputs + of_slot[0] * hidden + columns.begin,
-                outputs + of_slot[0] * hidden + columns.end, sum + columns.begin);
-      for (int64_t slot = 1; slot <= slots; ++slot) {
-        const float* output = outputs + of_slot[slot] * hidden;
+    // Every thread takes its rows of every expert: no thread waits, however the tokens are spread.
+    pool.Run([&](int thread) {
+      uint8_t* scratch = context_.thread_scratch(thread).Reserve<uint8_t>(kLinearScratchBytes);
+      for (const Job& job : jobs_) {
+        GateAndUp(job, ColumnsOf(job.expert->w1.rows, thread, pool), scratch);
+      }
+    });
+    pool.Run([&](int thread) {
+      uint8_t* scratch = context_.thread_scratch(thread).Reserve<uint8_t>(kLinearScratchBytes);
+      const Range columns = ColumnsOf(hidden_, thread, pool);
+      for (const Job& job : jobs_) {
+        Down(job, columns, scratch);
+      }
+      SumSlots(columns);
+    });
+  }
+
+ private:
+  const LinearKernel& KernelOf(const Matrix& w) const {
+    return kernels_.linear[static_cast<size_t>(w.format)];
+  }
+  bool IsShared(const Job& job) const { return job.expert == params_.shared; }
+
+  void PackTokens(int64_t begin, int64_t end) const {
+    for (int64_t t = begin; t < end; ++t) {
+      PackTask task = {.x = x_ + t * hidden_, .cols = hidden_, .begin = 0, .end = hidden_};
+      task.packed = routed_x_ + t * routed_x_bytes_;
+      KernelOf(params_.routed[0].w1).pack(task);
+      task.packed = shared_x_ + t * shared_x_bytes_;
+      KernelOf(params_.shared->w1).pack(task);
+    }
+  }
+
+  // Columns of what lies between an expert's products, packed for the second. Threads may be at
+  // different jobs: in gates and ups each has its own columns.
+  void GateAndUp(const Job& job, Range columns, uint8_t* scratch) const {
+    const ExpertWeights& expert = *job.expert;
+    LinearTask task = ProductOf(expert.w1, columns, job, scratch);
+    task.x = IsShared(job) ? shared_x_ : routed_x_;
+    task.x_stride = IsShared(job) ? shared_x_bytes_ : routed_x_bytes_;
+    task.x_rows = visits_.token.data() + job.first;
+    task.y_stride = inner_;
+    task.y = gates_;
+    KernelOf(expert.w1).multiply(task);
+    task.values = expert.w3.values.raw();
+    task.scales = expert.w3.scales.raw();
+    task.y = ups_;
+    KernelOf(expert.w3).multiply(task);
+    kernels_.activate({.g = gates_,
+                       .u = ups_,
+                       .stride = inner_,
+                       .weights = visits_.weight.data() + job.first,
+                       .rows = job.count,
+                       .begin = columns.begin,
+                       .end = columns.end,
+                       .limit = static_cast<float>(params_.limit)});
+    for (int64_t i = 0; i < job.count; ++i) {
+      KernelOf(expert.w2).pack({.x = gates_ + i * inner_,
+                                .cols = expert.w2.cols,
+                                .begin = columns.begin,
+                                .end = columns.end,
+                                .packed = inners_ + (job.first + i) * inner_bytes_});
+    }
+  }
+
+  void Down(const Job& job, Range columns, uint8_t* scratch) const {
+    LinearTask task = ProductOf(job.expert->w2, columns, job, scratch);
+    task.x = inners_ + job.first * inner_bytes_;
+    task.x_stride = inner_bytes_;
+    task.y = outputs_ + job.first * hidden_;
+    task.y_stride = hidden_;
+    KernelOf(job.expert->w2).multiply(task);
+  }
+
+  void SumSlots(Range columns) const {
+    for (int64_t t = 0; t < tokens_; ++t) {
+      const int64_t* of_slot = visits_.of_slot.data() + t * (slots_ + 1);
+      float* sum = y_ + t * hidden_;
+      std::copy(outputs_ + of_slot[0] * hidden_ + columns.begin,
+                outputs_ + of_slot[0] * hidden_ + columns.end, sum + columns.begin);
+      for (int64_t slot = 1; slot <= slots_; ++slot) {
+        const float* output = outputs_ + of_slot[slot] * hidden_;
         for (int64_t c = columns.begin; c < columns.end; ++c) {
           sum[c] += output[c];
         }
       }
     }
-  });
-}
+  }
+
+  const ExpertsParams& params_;
+  Context& context_;
+  const Kernels& kernels_;
+  const int64_t tokens_;
+  const int64_t hidden_;
+  const int64_t slots_;
+  const int64_t inner_;
+  const float* x_;
+  float* y_;
+  Visits visits_;
+  std::vector<Job> jobs_;
+  float* gates_;    // [visits of a job][inner]
+  float* ups_;      // likewise
+  float* outputs_;  // [visit][hidden]
+  int64_t routed_x_bytes_;
+  int64_t shared_x_bytes_;
+  int64_t inner_bytes_;
+  uint8_t* routed_x_;  // [token]: packed for the routed experts, and for the shared one
+  uint8_t* shared_x_;
+  uint8_t* inners_;  // [visit]: packed for w2
+};
 
 void RunExperts(const ExpertsParams& params, Context& context, const Kernels& kernels) {
   const int64_t tokens = params.x.shape[0];
   for (int64_t begin = 0; begin < tokens; begin += kMaxTokens) {
-    RunTokens(params, begin, std::min(kMaxTokens, tokens - begin), context, kernels);
+    Pass(params, begin, std::min(kMaxTokens, tokens - begin), context, kernels).Run();
   }
 }
 

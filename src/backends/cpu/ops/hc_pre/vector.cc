@@ -97,32 +97,9 @@ void VectorHcMixes(const Tensor& x, const Tensor& fn, double rms_eps, const HcKe
   const int64_t tokens = x.shape[0];
   const int64_t rows = fn.shape[0];
   const int64_t cols = fn.shape[1];
-  const LinearTask whole = {.values = fn.raw(),
-                            .cols = cols,
-                            .row_end = rows,
-                            .x = x.As<float>(),
-                            .x_stride = cols,
-                            .tokens = tokens,
-                            .y = mixes,
-                            .y_stride = rows};
-  const LinearKernel product = kernels.linear[static_cast<size_t>(MatrixFormat::kF32)];
+  const Matrix w = {MatrixFormat::kF32, rows, cols, fn, {}};
+  RunProduct({.w = w, .x = x.As<float>(), .tokens = tokens, .y = mixes}, context, kernels.linear);
   ThreadPool& pool = context.pool();
-  // By tokens where there are enough of them: fn is small and stays in the cache.
-  const bool by_tokens = tokens >= pool.num_threads();
-  pool.Run([&](int thread) {
-    LinearTask task = whole;
-    task.scratch = context.thread_scratch(thread).Reserve<float>(kLinearScratch);
-    const Range part = Range::Part(by_tokens ? tokens : rows, thread, pool.num_threads());
-    if (by_tokens) {
-      task.x += part.begin * cols;
-      task.y += part.begin * rows;
-      task.tokens = part.end - part.begin;
-    } else {
-      task.row_begin = part.begin;
-      task.row_end = part.end;
-    }
-    product(task);
-  });
   pool.ParallelFor(tokens, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const double squares = kernels.sum_of_squares(x.As<float>() + t * cols, cols);

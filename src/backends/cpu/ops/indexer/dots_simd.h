@@ -23,48 +23,22 @@ namespace cachalot::cpu::CACHALOT_SIMD {
 
 #if defined(__AVX512F__)
 
-struct I32x16 {
-  __m512i v;
-};
-
-CACHALOT_SIMD_FN I32x16 LoadLanes(const void* p) { return {_mm512_loadu_si512(p)}; }
 CACHALOT_SIMD_FN I32x16 Repeat(int32_t a) { return {_mm512_set1_epi32(a)}; }
 CACHALOT_SIMD_FN I32x16 AddWords(I32x16 a, I32x16 b) { return {_mm512_add_epi16(a.v, b.v)}; }
-CACHALOT_SIMD_FN I32x16 AddInts(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
-// Sums of two products: of unsigned with signed bytes to words, of words to ints.
+// Sums of two products, of unsigned with signed bytes.
 CACHALOT_SIMD_FN I32x16 BytePairs(I32x16 a, I32x16 b) { return {_mm512_maddubs_epi16(a.v, b.v)}; }
-CACHALOT_SIMD_FN I32x16 WordPairs(I32x16 a, I32x16 b) { return {_mm512_madd_epi16(a.v, b.v)}; }
-CACHALOT_SIMD_FN F32x16 IntsToFloats(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 // Keeps the compiler from summing in another order, for which it would run out of registers.
 CACHALOT_SIMD_FN void Settle(I32x16& a) { asm("" : "+v"(a.v)); }
 
 #else
 
-struct I32x16 {
-  __m256i lo;
-  __m256i hi;
-};
-
-CACHALOT_SIMD_FN I32x16 LoadLanes(const void* p) {
-  const auto* halves = static_cast<const __m256i*>(p);
-  return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
-}
 CACHALOT_SIMD_FN I32x16 Repeat(int32_t a) { return {_mm256_set1_epi32(a), _mm256_set1_epi32(a)}; }
 CACHALOT_SIMD_FN I32x16 AddWords(I32x16 a, I32x16 b) {
   return {_mm256_add_epi16(a.lo, b.lo), _mm256_add_epi16(a.hi, b.hi)};
 }
-CACHALOT_SIMD_FN I32x16 AddInts(I32x16 a, I32x16 b) {
-  return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
-}
-// Sums of two products: of unsigned with signed bytes to words, of words to ints.
+// Sums of two products, of unsigned with signed bytes.
 CACHALOT_SIMD_FN I32x16 BytePairs(I32x16 a, I32x16 b) {
   return {_mm256_maddubs_epi16(a.lo, b.lo), _mm256_maddubs_epi16(a.hi, b.hi)};
-}
-CACHALOT_SIMD_FN I32x16 WordPairs(I32x16 a, I32x16 b) {
-  return {_mm256_madd_epi16(a.lo, b.lo), _mm256_madd_epi16(a.hi, b.hi)};
-}
-CACHALOT_SIMD_FN F32x16 IntsToFloats(I32x16 a) {
-  return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
 }
 // Keeps the compiler from summing in another order, for which it would run out of registers.
 CACHALOT_SIMD_FN void Settle(I32x16& a) { asm("" : "+x"(a.lo), "+x"(a.hi)); }
@@ -169,7 +143,7 @@ struct Fp4Dots {
       }
 #pragma GCC unroll 8
       for (int64_t i = 0; i < kFp4Block; i += 4) {
-        const I32x16 key = LoadLanes(keys + (g * kFp4Block + i) * kLanes);
+        const I32x16 key = LoadInts(keys + (g * kFp4Block + i) * kLanes);
 #pragma GCC unroll 8
         for (int h = 0; h < kHeads; ++h) {
           const I32x16 query = Repeat(IntAt(queries + h * query_bytes + g * kFp4Block + i));
@@ -180,7 +154,7 @@ struct Fp4Dots {
       const F32x16 key_scale = Load(key_scales + g * kLanes);
 #pragma GCC unroll 8
       for (int h = 0; h < kHeads; ++h) {
-        const F32x16 whole = IntsToFloats(WordPairs(sums[h], Repeat(0x00010001)));
+        const F32x16 whole = ToFloats(MultiplyWordPairs(sums[h], Repeat(0x00010001)));
         const float scale = FloatAt(queries + h * query_bytes + width + 4 * g);
         dots[h] = Fma(Mul(whole, Broadcast(scale)), key_scale, dots[h]);
       }
@@ -231,18 +205,18 @@ struct Int8Dots {
       sums[h] = Repeat(0);
     }
     for (int64_t i = 0; i < 2 * width; i += 4) {
-      const I32x16 key = LoadLanes(keys + i * kLanes);
+      const I32x16 key = LoadInts(keys + i * kLanes);
 #pragma GCC unroll 8
       for (int h = 0; h < kHeads; ++h) {
         const I32x16 query = Repeat(IntAt(queries + h * query_bytes + i));
-        sums[h] = AddInts(sums[h], WordPairs(key, query));
+        sums[h] = AddInts(sums[h], MultiplyWordPairs(key, query));
       }
     }
     const F32x16 key_scale = Load(reinterpret_cast<const float*>(keys + kLanes * 2 * width));
 #pragma GCC unroll 8
     for (int h = 0; h < kHeads; ++h) {
       const float scale = FloatAt(queries + h * query_bytes + 2 * width);
-      dots[h] = Mul(Mul(IntsToFloats(sums[h]), Broadcast(scale)), key_scale);
+      dots[h] = Mul(Mul(ToFloats(sums[h]), Broadcast(scale)), key_scale);
     }
   }
 };

@@ -1,230 +1,261 @@
-// The kernels of Linear, compiled by avx2.cc and avx512.cc. Two ways through, with the same sums:
-//   few tokens   decode in registers and multiply at once: as fast as the weights can be read
-//   many         decode a strip of rows into the first-level cache, then multiply it with all
-//                tokens of a block
+// The kernels of Linear, compiled by avx2.cc and avx512.cc. Three ways through, with the same sums:
+//   one token   decode in registers and multiply at once: as fast as the weights can be read
+//   few         likewise, with the tokens' inputs in the first level of the cache
+//   many        decode a strip of rows into the first level, then multiply it with all tokens of a
+//               block
+// Products (floats.h, fixed.h) says how:
+//   kBlockBytes, kInputBlockBytes  of 128 columns of a weight, and of an input
+//   AddBlock<kCount>               adds a block's products to the sums of kCount tokens
+//   DecodeBlock                    a block for MultiplyTile
+//   MultiplyTile<kCount>           kTileRows decoded rows times kCount <= kTileTokens tokens, added
+//                                  to sums[row][token][lane]
+//   FactorOf                       what sums are multiplied by in the end
 #pragma once
 
-#include "backends/cpu/ops/linear/decode.h"
-#include "backends/cpu/ops/linear/tile.h"
+#include "backends/cpu/ops/linear/fixed.h"
 
 namespace cachalot::cpu::CACHALOT_SIMD {
 namespace {
 
-CACHALOT_SIMD_FN const float* TokenOf(const LinearTask& task, int64_t t) {
+CACHALOT_SIMD_FN const uint8_t* TokenOf(const LinearTask& task, int64_t t) {
   return task.x + (task.x_rows != nullptr ? task.x_rows[t] : t) * task.x_stride;
 }
 
-CACHALOT_SIMD_FN void Finish(const LinearTask& task, int64_t t, int64_t row, float value) {
-  float* y = task.y + t * task.y_stride + row;
-  *y = task.accumulate ? *y + value : value;
-}
-
-// ---- Few tokens.
-
-// Asks for the block that the next rows begin with here, `distance` bytes on: rows are no longer
-// than a page or two, where the hardware's own prefetching starts over. Past the end of the weight
-// it asks in vain and does no harm.
-template <typename Rows>
-CACHALOT_SIMD_FN void Prefetch(const uint8_t* block, int64_t distance) {
-  const char* ahead = reinterpret_cast<const char*>(block) + distance;
+// Past the end of the weight it asks in vain and does no harm.
+template <typename Products>
+CACHALOT_SIMD_FN void PrefetchBlock(const uint8_t* block) {
   CACHALOT_UNROLL
-  for (int line = 0; line < 4 * Rows::kUnitBytes; line += 64) {
-    _mm_prefetch(ahead + line, _MM_HINT_T0);
+  for (int64_t line = 0; line < Products::kBlockBytes; line += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(block) + line, _MM_HINT_T0);
   }
 }
 
-// Rows [row, row + kRows) for tokens [0, kTokens): kRows * kTokens sums at once, enough of them to
-// hide the latency of Fma and few enough for 16 registers.
-template <typename Rows, int kRows, int kTokens>
-void MultiplyDirectly(const LinearTask& task, int64_t row) {
-  Rows rows[kRows];
-  const float* x[kTokens];
-  F32x16 sums[kRows][kTokens];
-  CACHALOT_UNROLL
-  for (int t = 0; t < kTokens; ++t) {
+template <typename Products>
+CACHALOT_SIMD_FN int64_t RowBytes(const LinearTask& task) {
+  return task.cols * Products::kBlockBytes / kLinearBlock;
+}
+
+// A copy of the columns that do not fill the last block, with zeros after them.
+template <typename Products>
+struct LastBlock {
+  alignas(64) uint8_t bytes[Products::kBlockBytes];
+
+  CACHALOT_SIMD_MEMBER LastBlock(const LinearTask& task, int64_t row) {
+    const int64_t begin = task.cols / kLinearBlock * Products::kBlockBytes;
+    const uint8_t* from = task.values + row * RowBytes<Products>(task);
+    for (int64_t i = 0; i < Products::kBlockBytes; ++i) {
+      bytes[i] = begin + i < RowBytes<Products>(task) ? from[begin + i] : 0;
+    }
+  }
+};
+
+// Adds blocks [begin, end) of a row; `ahead` bytes on is what to prefetch.
+template <typename Products, int kCount>
+CACHALOT_SIMD_FN void AddBlocks(const LinearTask& task, int64_t row, int64_t begin, int64_t end,
+                                const uint8_t* const* x, int64_t ahead, F32x16* sums) {
+  const uint8_t* bytes = task.values + row * RowBytes<Products>(task);
+  const int64_t full_blocks = task.cols / kLinearBlock;
+  const int64_t full_end = end < full_blocks ? end : full_blocks;
+  for (int64_t block = begin; block < full_end; ++block) {
+    const uint8_t* w = bytes + block * Products::kBlockBytes;
+    PrefetchBlock<Products>(w + ahead);
+    Products::template AddBlock<kCount>(task, row, block, w, x, block * Products::kInputBlockBytes,
+                                        sums);
+  }
+  if (full_end < end) {
+    const LastBlock<Products> last(task, row);
+    Products::template AddBlock<kCount>(task, row, full_blocks, last.bytes, x,
+                                        full_blocks * Products::kInputBlockBytes, sums);
+  }
+}
+
+template <typename Products, int kCount>
+CACHALOT_SIMD_FN void Finish(const LinearTask& task, int64_t token, int64_t row,
+                             const F32x16* sums) {
+  const float factor = Products::FactorOf(task, row);
+  for (int t = 0; t < kCount; ++t) {
+    float* y = task.y + (token + t) * task.y_stride + row;
+    const float value = Sum(sums[t]) * factor;
+    *y = task.accumulate ? *y + value : value;
+  }
+}
+
+// Rows lie one after the other: the hardware fetches what comes next, but no further than the page,
+// where this helps over.
+constexpr int64_t kBytesAhead = 2048;
+
+template <typename Products>
+void MultiplyOne(const LinearTask& task) {
+  const uint8_t* x = TokenOf(task, 0);
+  for (int64_t row = task.row_begin; row < task.row_end; ++row) {
+    F32x16 sum = Zero();
+    AddBlocks<Products, 1>(task, row, 0, BlocksOf(task.cols), &x, kBytesAhead, &sum);
+    Finish<Products, 1>(task, 0, row, &sum);
+  }
+}
+
+// Rows that take turns with the same inputs, and blocks of columns of `count` inputs: both stay in
+// the first level.
+constexpr int64_t kTurnRows = 16;
+CACHALOT_SIMD_FN int64_t TurnBlocks(int count) { return 24 / count; }
+constexpr int kFewTokens = 6;
+
+template <typename Products, int kCount>
+void MultiplyFew(const LinearTask& task) {
+  auto* kept = reinterpret_cast<float*>(task.scratch);  // sums[row][token][lane]
+  const uint8_t* x[kCount];
+  for (int t = 0; t < kCount; ++t) {
     x[t] = TokenOf(task, t);
   }
-  CACHALOT_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    rows[r].Start(task, row + r);
-    CACHALOT_UNROLL
-    for (int t = 0; t < kTokens; ++t) {
-      sums[r][t] = Zero();
-    }
-  }
-  const int64_t blocks = task.cols / kBlockCols;
-  const int64_t next_rows = kRows * task.cols * Rows::kUnitBytes / kUnitCols;
-  for (int64_t block = 0; block < blocks; ++block) {
-    CACHALOT_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      rows[r].EnterBlock(block);
-      Prefetch<Rows>(rows[r].bytes + block * 4 * Rows::kUnitBytes, next_rows);
-    }
-    for (int unit = 0; unit < 4; ++unit) {
-      const int64_t index = block * 4 + unit;
-      CACHALOT_UNROLL
-      for (int r = 0; r < kRows; ++r) {
-        const F32x32 w = rows[r].Decode(rows[r].bytes + index * Rows::kUnitBytes, unit);
+  const int64_t blocks = BlocksOf(task.cols);
+  for (int64_t begin = task.row_begin; begin < task.row_end; begin += kTurnRows) {
+    const int64_t end = begin + kTurnRows < task.row_end ? begin + kTurnRows : task.row_end;
+    for (int64_t first = 0; first < blocks; first += TurnBlocks(kCount)) {
+      const int64_t last =
+          first + TurnBlocks(kCount) < blocks ? first + TurnBlocks(kCount) : blocks;
+      for (int64_t row = begin; row < end; ++row) {
+        float* row_sums = kept + (row - begin) * kCount * kLanes;
+        F32x16 sums[kCount];
         CACHALOT_UNROLL
-        for (int t = 0; t < kTokens; ++t) {
-          const float* from = x[t] + index * kUnitCols;
-          sums[r][t] = Fma(w.first, Load(from), sums[r][t]);
-          sums[r][t] = Fma(w.second, Load(from + kLanes), sums[r][t]);
+        for (int t = 0; t < kCount; ++t) {
+          sums[t] = first == 0 ? Zero() : Load(row_sums + t * kLanes);
+        }
+        // Pieces too short and too far apart for the hardware to fetch.
+        AddBlocks<Products, kCount>(task, row, first, last, x, kTurnRows * RowBytes<Products>(task),
+                                    sums);
+        if (last == blocks) {
+          Finish<Products, kCount>(task, 0, row, sums);
+          continue;
+        }
+        CACHALOT_UNROLL
+        for (int t = 0; t < kCount; ++t) {
+          Store(row_sums + t * kLanes, sums[t]);
         }
       }
     }
   }
-  for (int64_t col = blocks * kBlockCols; col < task.cols; col += kUnitCols) {
-    const int64_t left = task.cols - col;
-    const int n = left < kUnitCols ? static_cast<int>(left) : static_cast<int>(kUnitCols);
-    const int unit = static_cast<int>(col % kBlockCols / kUnitCols);
-    CACHALOT_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      rows[r].EnterBlock(blocks);
-      const F32x32 w =
-          DecodeFirst(rows[r], rows[r].bytes + col / kUnitCols * Rows::kUnitBytes, unit, n);
-      CACHALOT_UNROLL
-      for (int t = 0; t < kTokens; ++t) {
-        const float* from = x[t] + col;
-        const int second = n > kLanes ? n - kLanes : 0;
-        sums[r][t] = Fma(w.first, LoadFirst(from, n - second), sums[r][t]);
-        sums[r][t] = Fma(w.second, LoadFirst(from + (n - second), second), sums[r][t]);
-      }
+}
+
+template <typename Products, int kCount>
+CACHALOT_SIMD_FN void MultiplyFewTokens(const LinearTask& task) {
+  if constexpr (kCount > 2) {
+    if (task.tokens < kCount) {
+      return MultiplyFewTokens<Products, kCount - 1>(task);
     }
   }
-  CACHALOT_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    CACHALOT_UNROLL
-    for (int t = 0; t < kTokens; ++t) {
-      Finish(task, t, row + r, Sum(sums[r][t]) * rows[r].factor);
+  MultiplyFew<Products, kCount>(task);
+}
+
+// A tile of the first min(left, kCount) tokens.
+template <typename Products, int kCount>
+CACHALOT_SIMD_FN void MultiplyTileTokens(int64_t left, const uint8_t* decoded,
+                                         const uint8_t* const* x, int64_t x_offset, int64_t blocks,
+                                         float* sums, int64_t row_sums) {
+  if constexpr (kCount > 1) {
+    if (left < kCount) {
+      return MultiplyTileTokens<Products, kCount - 1>(left, decoded, x, x_offset, blocks, sums,
+                                                      row_sums);
+    }
+  }
+  Products::template MultiplyTile<kCount>(decoded, x, x_offset, blocks, sums, row_sums);
+}
+
+// Blocks [begin, end) of a row into the strip, while what the next strip decodes is fetched.
+template <typename Products>
+CACHALOT_SIMD_FN void DecodeBlocks(const LinearTask& task, int64_t row, int64_t begin, int64_t end,
+                                   const uint8_t* next, uint8_t* decoded) {
+  const uint8_t* bytes = task.values + row * RowBytes<Products>(task);
+  for (int64_t block = begin; block < end; ++block) {
+    uint8_t* to = decoded + (block - begin) * Products::kInputBlockBytes;
+    if (block < task.cols / kLinearBlock) {
+      PrefetchBlock<Products>(next + (block - begin) * Products::kBlockBytes);
+      Products::DecodeBlock(task, row, block, bytes + block * Products::kBlockBytes, to);
+    } else {
+      Products::DecodeBlock(task, row, block, LastBlock<Products>(task, row).bytes, to);
     }
   }
 }
 
-template <typename Rows, int kRows, int kTokens>
-void MultiplyRowsDirectly(const LinearTask& task) {
-  int64_t row = task.row_begin;
-  for (; row + kRows <= task.row_end; row += kRows) {
-    MultiplyDirectly<Rows, kRows, kTokens>(task, row);
-  }
-  for (; row < task.row_end; ++row) {
-    MultiplyDirectly<Rows, 1, kTokens>(task, row);
-  }
-}
-
-// ---- Many tokens.
-
-// Columns [begin, begin + cols) of the tokens, one after the other, padded with zeros to `padded`.
-void PackTokens(const LinearTask& task, int64_t first_token, int64_t tokens, int64_t begin,
-                int64_t cols, int64_t padded, float* packed) {
+// Rows [row, row + num_rows) for tokens [token, token + tokens), at most a block of each.
+template <typename Products>
+void MultiplyMany(const LinearTask& task, int64_t row, int64_t num_rows, int64_t token,
+                  int64_t tokens) {
+  uint8_t* strip = task.scratch;
+  auto* sums = reinterpret_cast<float*>(strip + kLinearStripBytes);  // [row][token][lane]
+  const uint8_t* x[kLinearTokens];
   for (int64_t t = 0; t < tokens; ++t) {
-    const float* from = TokenOf(task, first_token + t) + begin;
-    float* to = packed + t * padded;
-    int64_t c = 0;
-    for (; c + kLanes <= cols; c += kLanes) {
-      Store(to + c, Load(from + c));
-    }
-    for (; c < padded; c += kLanes) {
-      const int64_t left = cols > c ? cols - c : 0;
-      Store(to + c, LoadFirst(from + (left > 0 ? c : 0), static_cast<int>(left)));
-    }
+    x[t] = TokenOf(task, token + t);
   }
-}
-
-// The same columns of a row; begin is a multiple of 128.
-template <typename Rows>
-void DecodeRow(const LinearTask& task, int64_t row, int64_t begin, int64_t cols, float* decoded) {
-  Rows rows;
-  rows.Start(task, row);
-  for (int64_t c = 0; c < cols; c += kUnitCols) {
-    const int64_t col = begin + c;
-    const int unit = static_cast<int>(col % kBlockCols / kUnitCols);
-    if (unit == 0) {
-      rows.EnterBlock(col / kBlockCols);
-    }
-    const uint8_t* from = rows.bytes + col / kUnitCols * Rows::kUnitBytes;
-    const int64_t left = cols - c;
-    const F32x32 w = left >= kUnitCols ? rows.Decode(from, unit)
-                                       : DecodeFirst(rows, from, unit, static_cast<int>(left));
-    Store(decoded + c, w.first);
-    Store(decoded + c + kLanes, w.second);
-  }
-}
-
-// Rows [row, row + num_rows) for tokens [token, token + tokens), at most a block of each. The sums
-// of a quad of rows lie together: [quad][token][row of the quad][lane].
-template <typename Rows>
-void MultiplyBlock(const LinearTask& task, int64_t row, int64_t num_rows, int64_t token,
-                   int64_t tokens) {
-  float* packed = task.scratch;
-  float* strip = packed + kLinearTokens * kLinearDepth;
-  float* sums = strip + kLinearStrip * kLinearDepth;
-  const int64_t quads = (num_rows + kQuad - 1) / kQuad;
-  const int64_t quad_sums = tokens * kQuad * kLanes;
-  for (int64_t i = 0; i < quads * quad_sums; i += kLanes) {
+  const int64_t row_sums = tokens * kLanes;
+  // A tile that is not full repeats the last row; nobody reads those sums.
+  const int64_t tile_rows =
+      (num_rows + Products::kTileRows - 1) / Products::kTileRows * Products::kTileRows;
+  for (int64_t i = 0; i < tile_rows * row_sums; i += kLanes) {
     Store(sums + i, Zero());
   }
-  for (int64_t begin = 0; begin < task.cols; begin += kLinearDepth) {
-    const int64_t left = task.cols - begin;
-    const int64_t cols = left < kLinearDepth ? left : kLinearDepth;
-    const int64_t padded = (cols + kUnitCols - 1) / kUnitCols * kUnitCols;
-    PackTokens(task, token, tokens, begin, cols, padded, packed);
-    for (int64_t r = 0; r < quads * kQuad; r += kLinearStrip) {
-      const int64_t strip_quads = quads - r / kQuad < 2 ? 1 : 2;
-      for (int64_t i = 0; i < strip_quads * kQuad; ++i) {
-        // A quad that is not full repeats the last row; nobody reads those sums.
-        const int64_t wanted = r + i < num_rows ? r + i : num_rows - 1;
-        DecodeRow<Rows>(task, row + wanted, begin, cols, strip + i * padded);
+  const int64_t blocks = BlocksOf(task.cols);
+  for (int64_t begin = 0; begin < blocks; begin += kLinearDepth) {
+    const int64_t end = begin + kLinearDepth < blocks ? begin + kLinearDepth : blocks;
+    for (int64_t r = 0; r < tile_rows; r += kLinearStrip) {
+      const int64_t rows = tile_rows - r < kLinearStrip ? tile_rows - r : kLinearStrip;
+      const bool last = r + rows == tile_rows;
+      for (int64_t i = 0; i < rows; ++i) {
+        const int64_t next_row = row + (last ? i : r + rows + i);
+        const int64_t next_block = last ? end : begin;
+        DecodeBlocks<Products>(
+            task, row + (r + i < num_rows ? r + i : num_rows - 1), begin, end,
+            task.values + next_row * RowBytes<Products>(task) + next_block * Products::kBlockBytes,
+            strip + i * Products::kStripRowBytes);
       }
-      float* strip_sums = sums + r / kQuad * quad_sums;
-      for (int64_t t = 0; t < tokens; t += kTileTokens) {
-        const int64_t count = tokens - t < kTileTokens ? tokens - t : kTileTokens;
-        for (int64_t quad = 0; quad < strip_quads; ++quad) {
-          MultiplyTile(count, strip + quad * kQuad * padded, packed + t * padded, padded,
-                       strip_sums + quad * quad_sums + t * kQuad * kLanes);
+      for (int64_t t = 0; t < tokens; t += Products::kTileTokens) {
+        for (int64_t i = 0; i < rows; i += Products::kTileRows) {
+          MultiplyTileTokens<Products, Products::kTileTokens>(
+              tokens - t, strip + i * Products::kStripRowBytes, x + t,
+              begin * Products::kInputBlockBytes, end - begin,
+              sums + (r + i) * row_sums + t * kLanes, row_sums);
         }
       }
     }
   }
   for (int64_t r = 0; r < num_rows; ++r) {
-    Rows rows;
-    rows.Start(task, row + r);
-    const float* from = sums + r / kQuad * quad_sums + r % kQuad * kLanes;
     for (int64_t t = 0; t < tokens; ++t) {
-      Finish(task, token + t, row + r, Sum(Load(from + t * kQuad * kLanes)) * rows.factor);
+      const F32x16 sum = Load(sums + r * row_sums + t * kLanes);
+      Finish<Products, 1>(task, token + t, row + r, &sum);
     }
   }
 }
 
-template <typename Rows>
-void RunLinear(const LinearTask& task) {
-  switch (task.tokens) {
-    case 0:
-      return;
-    case 1:
-      return MultiplyRowsDirectly<Rows, 4, 1>(task);
-    case 2:
-      return MultiplyRowsDirectly<Rows, 2, 2>(task);
-    case 3:
-      return MultiplyRowsDirectly<Rows, 1, 3>(task);
-    case 4:
-      return MultiplyRowsDirectly<Rows, 1, 4>(task);
-    default:
-      break;
+template <typename Products>
+void Multiply(const LinearTask& task) {
+  if (task.tokens == 0) {
+    return;
+  }
+  if (task.tokens == 1) {
+    return MultiplyOne<Products>(task);
+  }
+  if (task.tokens <= kFewTokens) {
+    return MultiplyFewTokens<Products, kFewTokens>(task);
   }
   for (int64_t token = 0; token < task.tokens; token += kLinearTokens) {
     const int64_t tokens_left = task.tokens - token;
     for (int64_t row = task.row_begin; row < task.row_end; row += kLinearRows) {
       const int64_t rows_left = task.row_end - row;
-      MultiplyBlock<Rows>(task, row, rows_left < kLinearRows ? rows_left : kLinearRows, token,
-                          tokens_left < kLinearTokens ? tokens_left : kLinearTokens);
+      MultiplyMany<Products>(task, row, rows_left < kLinearRows ? rows_left : kLinearRows, token,
+                             tokens_left < kLinearTokens ? tokens_left : kLinearTokens);
     }
   }
 }
 
+template <typename Format>
+constexpr LinearKernel kFloatKernel = {PackedFloatsBytes<Format>, PackFloats<Format>,
+                                       Multiply<FloatProducts<Format>>};
+
 }  // namespace
 
-const LinearKernel kLinearKernels[5] = {RunLinear<F32Rows>, RunLinear<Bf16Rows>, RunLinear<Fp8Rows>,
-                                        RunLinear<Fp4Rows>, RunLinear<Int8Rows>};
+const LinearKernel kLinearKernels[5] = {kFloatKernel<F32Format>,
+                                        kFloatKernel<Bf16Format>,
+                                        kFloatKernel<Fp8Format>,
+                                        {PackedFixedBytes, PackFixed, Multiply<FixedProducts>},
+                                        kFloatKernel<Int8Format>};
 
 }  // namespace cachalot::cpu::CACHALOT_SIMD

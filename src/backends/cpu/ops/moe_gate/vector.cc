@@ -68,23 +68,9 @@ void RunMoeGate(const MoeGateParams& params, Context& context, const LinearKerne
   const Matrix& gate = params.gate;
   const int64_t tokens = params.x.shape[0];
   float* products = context.scratch().Reserve<float>(tokens * gate.rows);
-  const LinearTask whole = {.values = gate.values.raw(),
-                            .scales = gate.scales.raw(),
-                            .cols = gate.cols,
-                            .x = params.x.As<float>(),
-                            .x_stride = gate.cols,
-                            .tokens = tokens,
-                            .y = products,
-                            .y_stride = gate.rows};
+  RunProduct({.w = gate, .x = params.x.As<float>(), .tokens = tokens, .y = products}, context,
+             kernels);
   ThreadPool& pool = context.pool();
-  pool.Run([&](int thread) {
-    const Range rows = Range::Part(gate.rows, thread, pool.num_threads());
-    LinearTask task = whole;
-    task.row_begin = rows.begin;
-    task.row_end = rows.end;
-    task.scratch = context.thread_scratch(thread).Reserve<float>(kLinearScratch);
-    kernels[static_cast<size_t>(gate.format)](task);
-  });
   pool.ParallelFor(tokens, [&](int64_t begin, int64_t end) {
     std::vector<double> scores(static_cast<size_t>(gate.rows));
     std::vector<double> biased(scores.size());

@@ -1,0 +1,127 @@
+// Products with weights that are decoded to floats (formats.h), each times its block's scale.
+//
+// AVX2 has 16 registers of 8 lanes. A tile of 4 rows x 3 tokens with both halves of its 16-lane
+// sums would need 24, so it is done one half after the other: 12 sums, 3 registers of x, 1 of
+// weights, and 7 loads for 12 Fma. AVX-512 has 32 of 16 lanes: 4 x 6 sums, 6 of x, 1 of weights.
+#pragma once
+
+#include "backends/cpu/ops/linear/formats.h"
+
+namespace cachalot::cpu::CACHALOT_SIMD {
+namespace {
+
+#if defined(__AVX512F__)
+
+using Register = __m512;
+constexpr int kRegisterLanes = 16;
+constexpr int kFloatTokens = 6;
+CACHALOT_SIMD_FN Register LoadRegister(const float* p) { return _mm512_loadu_ps(p); }
+CACHALOT_SIMD_FN void StoreRegister(float* p, Register a) { _mm512_storeu_ps(p, a); }
+CACHALOT_SIMD_FN Register MulRegisters(Register a, Register b) { return _mm512_mul_ps(a, b); }
+CACHALOT_SIMD_FN Register FmaRegisters(Register a, Register b, Register c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+
+#else
+
+using Register = __m256;
+constexpr int kRegisterLanes = 8;
+constexpr int kFloatTokens = 3;
+CACHALOT_SIMD_FN Register LoadRegister(const float* p) { return _mm256_loadu_ps(p); }
+CACHALOT_SIMD_FN void StoreRegister(float* p, Register a) { _mm256_storeu_ps(p, a); }
+CACHALOT_SIMD_FN Register MulRegisters(Register a, Register b) { return _mm256_mul_ps(a, b); }
+CACHALOT_SIMD_FN Register FmaRegisters(Register a, Register b, Register c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+
+#endif
+
+template <typename Format>
+struct FloatProducts {
+  static constexpr int64_t kBlockBytes = Format::kBlockBytes;
+  static constexpr int64_t kInputBlockBytes = kLinearBlock * 4;
+  static constexpr int64_t kStripRowBytes = (kLinearDepth * kLinearBlock + kLanes) * 4;
+  CACHALOT_SIMD_MEMBER static float FactorOf(const LinearTask& task, int64_t row) {
+    return Format::FactorOf(task, row);
+  }
+
+  // Not Mul: AMD multiplies a subnormal slowly, but not where an addition is fused with it.
+  CACHALOT_SIMD_MEMBER static F32x16 Scaled(F32x16 value, [[maybe_unused]] F32x16 scale) {
+    return Format::kScaled ? Fma(value, scale, Zero()) : value;
+  }
+
+  template <int kCount>
+  CACHALOT_SIMD_MEMBER static void AddBlock(const LinearTask& task, int64_t row, int64_t block,
+                                            const uint8_t* w, const uint8_t* const* x,
+                                            int64_t x_offset, F32x16* sums) {
+    const F32x16 scale = Broadcast(Format::ScaleOf(task, row, block));
+    CACHALOT_UNROLL
+    for (int j = 0; j < kBlockVectors; ++j) {
+      const F32x16 value = Scaled(Format::Decode(w, j), scale);
+      CACHALOT_UNROLL
+      for (int t = 0; t < kCount; ++t) {
+        const auto* input = reinterpret_cast<const float*>(x[t] + x_offset);
+        sums[t] = Fma(value, Load(input + j * kLanes), sums[t]);
+      }
+    }
+  }
+
+  CACHALOT_SIMD_MEMBER static void DecodeBlock(const LinearTask& task, int64_t row, int64_t block,
+                                               const uint8_t* w, uint8_t* decoded) {
+    const F32x16 scale = Broadcast(Format::ScaleOf(task, row, block));
+    auto* to = reinterpret_cast<float*>(decoded);
+    CACHALOT_UNROLL
+    for (int j = 0; j < kBlockVectors; ++j) {
+      Store(to + j * kLanes, Scaled(Format::Decode(w, j), scale));
+    }
+  }
+
+  static constexpr int kTileRows = 4;
+  static constexpr int kTileTokens = kFloatTokens;
+
+  template <int kCount>
+  static void MultiplyTile(const uint8_t* decoded, const uint8_t* const* x, int64_t x_offset,
+                           int64_t blocks, float* sums, int64_t row_sums) {
+    const auto* rows = reinterpret_cast<const float*>(decoded);
+    const float* inputs[kCount];
+    CACHALOT_UNROLL
+    for (int t = 0; t < kCount; ++t) {
+      inputs[t] = reinterpret_cast<const float*>(x[t] + x_offset);
+    }
+    for (int lane = 0; lane < kLanes; lane += kRegisterLanes) {
+      Register acc[kCount][kTileRows];
+      CACHALOT_UNROLL
+      for (int t = 0; t < kCount; ++t) {
+        CACHALOT_UNROLL
+        for (int r = 0; r < kTileRows; ++r) {
+          acc[t][r] = LoadRegister(sums + r * row_sums + t * kLanes + lane);
+        }
+      }
+      for (int64_t c = lane; c < blocks * kLinearBlock; c += kLanes) {
+        Register input[kCount];
+        CACHALOT_UNROLL
+        for (int t = 0; t < kCount; ++t) {
+          input[t] = LoadRegister(inputs[t] + c);
+        }
+        CACHALOT_UNROLL
+        for (int r = 0; r < kTileRows; ++r) {
+          const Register row = LoadRegister(rows + r * (kStripRowBytes / 4) + c);
+          CACHALOT_UNROLL
+          for (int t = 0; t < kCount; ++t) {
+            acc[t][r] = FmaRegisters(row, input[t], acc[t][r]);
+          }
+        }
+      }
+      CACHALOT_UNROLL
+      for (int t = 0; t < kCount; ++t) {
+        CACHALOT_UNROLL
+        for (int r = 0; r < kTileRows; ++r) {
+          StoreRegister(sums + r * row_sums + t * kLanes + lane, acc[t][r]);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace cachalot::cpu::CACHALOT_SIMD
