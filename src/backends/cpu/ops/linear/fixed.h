@@ -89,6 +89,9 @@ struct FixedProducts {
   static constexpr int64_t kBlockBytes = 64;
   static constexpr int64_t kInputBlockBytes = kPackedBlockBytes;
   static constexpr int64_t kStripRowBytes = kLinearDepth * kPackedBlockBytes + 64;
+  static constexpr int kRowsAtOnce = 1;
+  static constexpr bool kSharesScales = false;
+
   // Half for twice the value, 2^-8 for the high byte.
   CACHALOT_SIMD_MEMBER static float FactorOf(const LinearTask&, int64_t) { return 0x1p-9F; }
 
@@ -105,7 +108,7 @@ struct FixedProducts {
     return GroupScales(last);
   }
 
-  template <int kCount>
+  template <int kCount, bool>
   CACHALOT_SIMD_MEMBER static void AddBlock(const LinearTask& task, int64_t row, int64_t block,
                                             const uint8_t* w, const uint8_t* const* x,
                                             int64_t x_offset, F32x16* sums) {

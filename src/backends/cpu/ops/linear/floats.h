@@ -41,8 +41,30 @@ struct FloatProducts {
   static constexpr int64_t kBlockBytes = Format::kBlockBytes;
   static constexpr int64_t kInputBlockBytes = kLinearBlock * 4;
   static constexpr int64_t kStripRowBytes = (kLinearDepth * kLinearBlock + kLanes) * 4;
+  // The sum of one row alone would wait for itself at each step.
+  static constexpr int kRowsAtOnce = 2;
+
   CACHALOT_SIMD_MEMBER static float FactorOf(const LinearTask& task, int64_t row) {
     return Format::FactorOf(task, row);
+  }
+
+  // The rows from `row` on that share its scales can share one input that has them in, short of
+  // kScaleUnit. The products are the same, scales being powers of two, but cost a row nothing.
+  static constexpr bool kSharesScales = Format::kScaled;
+  static constexpr float kScaleUnit = Format::kScaleUnit;
+  CACHALOT_SIMD_MEMBER static int64_t EndOfSharing(int64_t row) {
+    return (row / kFp8BlockSize + 1) * kFp8BlockSize;
+  }
+  CACHALOT_SIMD_MEMBER static void ScaleInput(const LinearTask& task, int64_t row, const uint8_t* x,
+                                              uint8_t* scaled) {
+    for (int64_t block = 0; block < BlocksOf(task.cols); ++block) {
+      const F32x16 scale = Broadcast(Format::ScaleOf(task, row, block) / kScaleUnit);
+      for (int64_t i = 0; i < kInputBlockBytes; i += 64) {
+        const int64_t at = block * kInputBlockBytes + i;
+        Store(reinterpret_cast<float*>(scaled + at),
+              Mul(Load(reinterpret_cast<const float*>(x + at)), scale));
+      }
+    }
   }
 
   // Not Mul: AMD multiplies a subnormal slowly, but not where an addition is fused with it.
@@ -50,14 +72,15 @@ struct FloatProducts {
     return Format::kScaled ? Fma(value, scale, Zero()) : value;
   }
 
-  template <int kCount>
+  template <int kCount, bool kScaledInputs>
   CACHALOT_SIMD_MEMBER static void AddBlock(const LinearTask& task, int64_t row, int64_t block,
                                             const uint8_t* w, const uint8_t* const* x,
                                             int64_t x_offset, F32x16* sums) {
     const F32x16 scale = Broadcast(Format::ScaleOf(task, row, block));
     CACHALOT_UNROLL
     for (int j = 0; j < kBlockVectors; ++j) {
-      const F32x16 value = Scaled(Format::Decode(w, j), scale);
+      const F32x16 decoded = Format::Decode(w, j);
+      const F32x16 value = kScaledInputs ? decoded : Scaled(decoded, scale);
       CACHALOT_UNROLL
       for (int t = 0; t < kCount; ++t) {
         const auto* input = reinterpret_cast<const float*>(x[t] + x_offset);

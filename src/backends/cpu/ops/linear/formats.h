@@ -8,7 +8,7 @@
 //   kBlockBytes           stored bytes of 128 columns
 //   kLaneColumns          neighbouring columns of a lane
 //   Decode(block, j)      vector j
-//   kScaled, ScaleOf      what a block's sums are multiplied by
+//   kScaled, ScaleOf      what a block is multiplied by, kScaleUnit times its scale
 //   kInputScale           what inputs are multiplied by
 //   FactorOf              what whole sums are multiplied by
 #pragma once
@@ -26,6 +26,7 @@ CACHALOT_SIMD_FN int64_t BlocksOf(int64_t cols) { return (cols + kLinearBlock - 
 struct Unscaled {
   static constexpr bool kScaled = false;
   static constexpr float kInputScale = 1;
+  static constexpr float kScaleUnit = 1;
   CACHALOT_SIMD_MEMBER static float ScaleOf(const LinearTask&, int64_t, int64_t) { return 1; }
   CACHALOT_SIMD_MEMBER static float FactorOf(const LinearTask&, int64_t) { return 1; }
 };
@@ -55,12 +56,13 @@ struct Fp8Format {
   static constexpr int kLaneColumns = 4;
   static constexpr bool kScaled = true;
   static constexpr float kInputScale = 0x1p80F;
+  static constexpr float kScaleUnit = 0x1p40F;
   CACHALOT_SIMD_MEMBER static F32x16 Decode(const uint8_t* block, int j) {
     const I32x16 codes = ShiftLeft(LoadInts(block + j / 4 * 64), 24 - j % 4 * 8);
     return AsFloats(And(ShiftRightSigned(codes, 4), 0x87F00000U));
   }
   CACHALOT_SIMD_MEMBER static float ScaleOf(const LinearTask& task, int64_t row, int64_t block) {
-    return FromUe8m0(task.scales[row / kFp8BlockSize * BlocksOf(task.cols) + block]) * 0x1p40F;
+    return FromUe8m0(task.scales[row / kFp8BlockSize * BlocksOf(task.cols) + block]) * kScaleUnit;
   }
   CACHALOT_SIMD_MEMBER static float FactorOf(const LinearTask&, int64_t) { return 1; }
 };

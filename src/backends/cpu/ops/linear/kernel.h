@@ -5,6 +5,7 @@
 //               block
 // Products (floats.h, fixed.h) says how:
 //   kBlockBytes, kInputBlockBytes  of 128 columns of a weight, and of an input
+//   kRowsAtOnce                    for one token
 //   AddBlock<kCount>               adds a block's products to the sums of kCount tokens
 //   DecodeBlock                    a block for MultiplyTile
 //   MultiplyTile<kCount>           kTileRows decoded rows times kCount <= kTileTokens tokens, added
@@ -59,39 +60,91 @@ CACHALOT_SIMD_FN void AddBlocks(const LinearTask& task, int64_t row, int64_t beg
   for (int64_t block = begin; block < full_end; ++block) {
     const uint8_t* w = bytes + block * Products::kBlockBytes;
     PrefetchBlock<Products>(w + ahead);
-    Products::template AddBlock<kCount>(task, row, block, w, x, block * Products::kInputBlockBytes,
-                                        sums);
+    Products::template AddBlock<kCount, false>(task, row, block, w, x,
+                                               block * Products::kInputBlockBytes, sums);
   }
   if (full_end < end) {
     const LastBlock<Products> last(task, row);
-    Products::template AddBlock<kCount>(task, row, full_blocks, last.bytes, x,
-                                        full_blocks * Products::kInputBlockBytes, sums);
+    Products::template AddBlock<kCount, false>(task, row, full_blocks, last.bytes, x,
+                                               full_blocks * Products::kInputBlockBytes, sums);
   }
 }
 
-template <typename Products, int kCount>
-CACHALOT_SIMD_FN void Finish(const LinearTask& task, int64_t token, int64_t row,
-                             const F32x16* sums) {
-  const float factor = Products::FactorOf(task, row);
-  for (int t = 0; t < kCount; ++t) {
-    float* y = task.y + (token + t) * task.y_stride + row;
-    const float value = Sum(sums[t]) * factor;
-    *y = task.accumulate ? *y + value : value;
+CACHALOT_SIMD_FN void Finish(const LinearTask& task, int64_t token, int64_t row, F32x16 sum,
+                             float factor) {
+  float* y = task.y + token * task.y_stride + row;
+  const float value = Sum(sum) * factor;
+  *y = task.accumulate ? *y + value : value;
+}
+
+// Rows lie one after the other: what the next ones begin with is fetched while these are read,
+// and in long rows what comes a little later.
+constexpr int64_t kShortRowsBytes = 16384;
+constexpr int64_t kLongRowsAhead = 4096;
+
+// Rows [row, row + kRows).
+template <typename Products, int kRows, bool kScaledInput>
+CACHALOT_SIMD_FN void MultiplyOneRows(const LinearTask& task, int64_t row, const uint8_t* x,
+                                      float factor) {
+  const int64_t row_bytes = RowBytes<Products>(task);
+  const uint8_t* bytes = task.values + row * row_bytes;
+  const int64_t full_blocks = task.cols / kLinearBlock;
+  const int64_t next = kRows * row_bytes;
+  const int64_t ahead = next <= kShortRowsBytes ? next : kLongRowsAhead;
+  F32x16 sums[kRows];
+  CACHALOT_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    sums[r] = Zero();
+  }
+  for (int64_t block = 0; block < full_blocks; ++block) {
+    CACHALOT_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      const uint8_t* w = bytes + r * row_bytes + block * Products::kBlockBytes;
+      PrefetchBlock<Products>(w + ahead);
+      Products::template AddBlock<1, kScaledInput>(task, row + r, block, w, &x,
+                                                   block * Products::kInputBlockBytes, sums + r);
+    }
+  }
+  CACHALOT_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    if (full_blocks < BlocksOf(task.cols)) {
+      const LastBlock<Products> last(task, row + r);
+      Products::template AddBlock<1, kScaledInput>(task, row + r, full_blocks, last.bytes, &x,
+                                                   full_blocks * Products::kInputBlockBytes,
+                                                   sums + r);
+    }
+    Finish(task, 0, row + r, sums[r], Products::FactorOf(task, row + r) * factor);
   }
 }
 
-// Rows lie one after the other: the hardware fetches what comes next, but no further than the page,
-// where this helps over.
-constexpr int64_t kBytesAhead = 2048;
+template <typename Products, bool kScaledInput>
+CACHALOT_SIMD_FN void MultiplyOneRange(const LinearTask& task, int64_t begin, int64_t end,
+                                       const uint8_t* x, float factor) {
+  int64_t row = begin;
+  for (; row + Products::kRowsAtOnce <= end; row += Products::kRowsAtOnce) {
+    MultiplyOneRows<Products, Products::kRowsAtOnce, kScaledInput>(task, row, x, factor);
+  }
+  for (; row < end; ++row) {
+    MultiplyOneRows<Products, 1, kScaledInput>(task, row, x, factor);
+  }
+}
 
 template <typename Products>
 void MultiplyOne(const LinearTask& task) {
   const uint8_t* x = TokenOf(task, 0);
-  for (int64_t row = task.row_begin; row < task.row_end; ++row) {
-    F32x16 sum = Zero();
-    AddBlocks<Products, 1>(task, row, 0, BlocksOf(task.cols), &x, kBytesAhead, &sum);
-    Finish<Products, 1>(task, 0, row, &sum);
+  if constexpr (Products::kSharesScales) {
+    if (BlocksOf(task.cols) * Products::kInputBlockBytes <= kLinearScratchBytes) {
+      int64_t end = 0;
+      for (int64_t row = task.row_begin; row < task.row_end; row = end) {
+        end = Products::EndOfSharing(row);
+        end = end < task.row_end ? end : task.row_end;
+        Products::ScaleInput(task, row, x, task.scratch);
+        MultiplyOneRange<Products, true>(task, row, end, task.scratch, Products::kScaleUnit);
+      }
+      return;
+    }
   }
+  MultiplyOneRange<Products, false>(task, task.row_begin, task.row_end, x, 1);
 }
 
 // Rows that take turns with the same inputs, and blocks of columns of `count` inputs: both stay in
@@ -123,13 +176,13 @@ void MultiplyFew(const LinearTask& task) {
         // Pieces too short and too far apart for the hardware to fetch.
         AddBlocks<Products, kCount>(task, row, first, last, x, kTurnRows * RowBytes<Products>(task),
                                     sums);
-        if (last == blocks) {
-          Finish<Products, kCount>(task, 0, row, sums);
-          continue;
-        }
         CACHALOT_UNROLL
         for (int t = 0; t < kCount; ++t) {
-          Store(row_sums + t * kLanes, sums[t]);
+          if (last == blocks) {
+            Finish(task, t, row, sums[t], Products::FactorOf(task, row));
+          } else {
+            Store(row_sums + t * kLanes, sums[t]);
+          }
         }
       }
     }
@@ -219,8 +272,8 @@ void MultiplyMany(const LinearTask& task, int64_t row, int64_t num_rows, int64_t
   }
   for (int64_t r = 0; r < num_rows; ++r) {
     for (int64_t t = 0; t < tokens; ++t) {
-      const F32x16 sum = Load(sums + r * row_sums + t * kLanes);
-      Finish<Products, 1>(task, token + t, row + r, &sum);
+      Finish(task, token + t, row + r, Load(sums + r * row_sums + t * kLanes),
+             Products::FactorOf(task, row + r));
     }
   }
 }
