@@ -299,6 +299,27 @@ CACHALOT_SIMD_FN float Sum(F32x16 a) {
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
+// Sum of each of the eight vectors at p, p + stride, ...: the same additions, side by side.
+CACHALOT_SIMD_FN __m256 SumEach(const float* p, int64_t stride) {
+  __m256 fours[4];  // of vectors i and i + 4
+  CACHALOT_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const F32x16 a = Load(p + i * stride);
+    const F32x16 b = Load(p + (i + 4) * stride);
+    const __m256 eight_a = _mm256_add_ps(LowHalf(a), HighHalf(a));
+    const __m256 eight_b = _mm256_add_ps(LowHalf(b), HighHalf(b));
+    fours[i] = _mm256_add_ps(_mm256_permute2f128_ps(eight_a, eight_b, 0x20),
+                             _mm256_permute2f128_ps(eight_a, eight_b, 0x31));
+  }
+  __m256 twos[2];  // of vectors 2 i, 2 i + 1, 2 i + 4 and 2 i + 5
+  CACHALOT_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    twos[i] = _mm256_add_ps(_mm256_shuffle_ps(fours[2 * i], fours[2 * i + 1], 0x44),
+                            _mm256_shuffle_ps(fours[2 * i], fours[2 * i + 1], 0xEE));
+  }
+  return _mm256_add_ps(_mm256_shuffle_ps(twos[0], twos[1], 0x88),
+                       _mm256_shuffle_ps(twos[0], twos[1], 0xDD));
+}
 CACHALOT_SIMD_FN float MaxOf(F32x16 a) {
   const __m256 eight = _mm256_max_ps(LowHalf(a), HighHalf(a));
   const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));

@@ -270,10 +270,25 @@ void MultiplyMany(const LinearTask& task, int64_t row, int64_t num_rows, int64_t
       }
     }
   }
+  // Token by token: outputs of neighbouring tokens may lie in the same set of the cache.
+  float factors[kLinearRows];
   for (int64_t r = 0; r < num_rows; ++r) {
-    for (int64_t t = 0; t < tokens; ++t) {
-      Finish(task, token + t, row + r, Load(sums + r * row_sums + t * kLanes),
-             Products::FactorOf(task, row + r));
+    factors[r] = Products::FactorOf(task, row + r);
+  }
+  for (int64_t t = 0; t < tokens; ++t) {
+    const float* token_sums = sums + t * kLanes;
+    float* y = task.y + (token + t) * task.y_stride + row;
+    int64_t r = 0;
+    for (; r + 8 <= num_rows; r += 8) {
+      __m256 values =
+          _mm256_mul_ps(SumEach(token_sums + r * row_sums, row_sums), _mm256_loadu_ps(factors + r));
+      if (task.accumulate) {
+        values = _mm256_add_ps(_mm256_loadu_ps(y + r), values);
+      }
+      _mm256_storeu_ps(y + r, values);
+    }
+    for (; r < num_rows; ++r) {
+      Finish(task, token + t, row + r, Load(token_sums + r * row_sums), factors[r]);
     }
   }
 }

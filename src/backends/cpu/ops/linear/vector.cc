@@ -96,4 +96,8 @@ void Avx512Linear(const LinearParams& params, Context& context) {
   RunProduct(ProductOf(params), context, avx512::kLinearKernels);
 }
 
+void AmxLinear(const LinearParams& params, Context& context) {
+  RunProduct(ProductOf(params), context, amx::kLinearKernels);
+}
+
 }  // namespace cachalot::cpu

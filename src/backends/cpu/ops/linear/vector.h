@@ -61,8 +61,19 @@ inline constexpr int64_t kLinearTokens = 96;
 inline constexpr int64_t kLinearDepth = 4;
 inline constexpr int64_t kLinearStrip = 8;
 inline constexpr int64_t kLinearStripBytes = kLinearStrip * (kLinearDepth * kLinearBlock * 4 + 64);
-inline constexpr int64_t kLinearScratchBytes =
+inline constexpr int64_t kLinearVectorBytes =
     kLinearStripBytes + kLinearRows * kLinearTokens * 16 * 4;
+
+// With tiles (tiles.h): tokens in blocks, whose inputs and sums stay in the second level, and a
+// strip of decoded rows in the first.
+inline constexpr int64_t kTileTokens = 128;
+inline constexpr int64_t kTileStripBytes = 32 * (1024 + 64);
+inline constexpr int64_t kTilePanelBytes = 256 << 10;
+inline constexpr int64_t kTileSumsBytes = 256 << 10;
+inline constexpr int64_t kLinearTileBytes = kTileStripBytes + kTilePanelBytes + kTileSumsBytes;
+
+inline constexpr int64_t kLinearScratchBytes =
+    kLinearVectorBytes < kLinearTileBytes ? kLinearTileBytes : kLinearVectorBytes;
 
 // By MatrixFormat.
 namespace avx2 {
@@ -71,6 +82,11 @@ extern const LinearKernel kLinearKernels[5];
 namespace avx512 {
 extern const LinearKernel kLinearKernels[5];
 }
+namespace amx {
+extern const LinearKernel kLinearKernels[5];
+// The most columns of int8 for which no sum leaves 32 bits: 128 * 255 * 65536 < 2^31.
+inline constexpr int64_t kMaxInt8Cols = 65536;
+}  // namespace amx
 
 // y = x w^T as in LinearParams, on all threads: for Linear and for operators that contain one.
 struct Product {
@@ -86,5 +102,6 @@ void RunProduct(const Product& product, Context& context, const LinearKernel* ke
 
 void Avx2Linear(const LinearParams& params, Context& context);
 void Avx512Linear(const LinearParams& params, Context& context);
+void AmxLinear(const LinearParams& params, Context& context);
 
 }  // namespace cachalot::cpu
