@@ -1,6 +1,7 @@
 #include "e2e/program.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,6 +48,22 @@ Outcome Cachalot(const std::vector<std::string>& arguments, const std::string& i
   std::vector<std::string> command = {CACHALOT_PROGRAM};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return RunTool(std::move(command), input);
+}
+
+std::vector<std::string> MachineIsas() {
+  std::vector<std::string> found;
+  const TempFolder temp;
+  WriteAll(temp / "one", std::string(4, '\0'));
+  for (const char* isa : {"ref", "avx2", "avx512", "amx"}) {
+    const Outcome outcome = Cachalot({"logits", "-m", InSource("tests/golden/native"), "--tokens",
+                                      temp / "one", "--out", temp / "out", "--isa", isa});
+    if (outcome.exit_code == 0) {
+      found.emplace_back(isa);
+    } else {
+      EXPECT_THAT(outcome.err, testing::HasSubstr("but this machine runs")) << isa;
+    }
+  }
+  return found;
 }
 
 std::string InSource(const std::string& path) { return CACHALOT_SOURCE_DIR "/" + path; }

@@ -17,6 +17,9 @@ Outcome Cachalot(const std::vector<std::string>& arguments, const std::string& i
 // Any other program, found on PATH.
 Outcome RunTool(std::vector<std::string> command, const std::string& input = {});
 
+// Instruction sets that this machine runs, "ref" first.
+std::vector<std::string> MachineIsas();
+
 // A path of the checkout.
 std::string InSource(const std::string& path);
 bool Exists(const std::string& path);
