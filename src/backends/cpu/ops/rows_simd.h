@@ -22,7 +22,26 @@ CACHALOT_SIMD_FN F32x16 E4m3Values(const uint8_t* codes) {
   return Mul(FromF16(words), Broadcast(kE4m3Unit));
 }
 
+// Whether any of 64 codes is a NaN.
+CACHALOT_SIMD_FN bool AnyE4m3Nan(const uint8_t* codes) {
+  const __m256i magnitude = _mm256_set1_epi8(0x7F);
+  __m256i nan = _mm256_setzero_si256();
+  for (int64_t i = 0; i < kFp8Block; i += 32) {
+    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i));
+    nan = _mm256_or_si256(nan, _mm256_cmpeq_epi8(_mm256_and_si256(bytes, magnitude), magnitude));
+  }
+  return _mm256_testz_si256(nan, nan) == 0;
+}
+
+// In one product where no code is a NaN and the scale times the unit no infinity.
 CACHALOT_SIMD_FN void DecodeFp8Block(const uint8_t* codes, float scale, float* values) {
+  if (scale < 0x1p119F && !AnyE4m3Nan(codes)) {
+    const F32x16 unit = Broadcast(scale * kE4m3Unit);
+    for (int64_t i = 0; i < kFp8Block; i += kLanes) {
+      Store(values + i, Mul(LoadE4m3(codes + i), unit));
+    }
+    return;
+  }
   for (int64_t i = 0; i < kFp8Block; i += kLanes) {
     Store(values + i, Mul(E4m3Values(codes + i), Broadcast(scale)));
   }

@@ -3,19 +3,9 @@
 // order, so the size of the tile changes no bit. For files that may include simd.h.
 #pragma once
 
-#include "backends/cpu/ops/rows_simd.h"
 #include "backends/cpu/ops/simd.h"
 
 namespace cachalot::cpu::CACHALOT_SIMD {
-
-// As many sums as the registers take beside what they are made of.
-#if defined(__AVX512F__)
-constexpr int kTileRows = 8;
-constexpr int kTileVectors = 2;
-#else
-constexpr int kTileRows = 6;
-constexpr int kTileVectors = 1;
-#endif
 
 template <int kRows, int kVectors>
 struct Tile {
@@ -58,45 +48,6 @@ CACHALOT_SIMD_FN void AddProduct(Tile<kRows, kVectors>& tile, const float* left,
   tile = sums;
 }
 
-// Calls body.Run<rows, vectors>(row, vector) for tiles that cover `rows` x `vectors`, rows
-// innermost and rising.
-template <int kVectors, typename Body>
-CACHALOT_SIMD_FN void ForEachRowTile(int64_t rows, int64_t vector, const Body& body) {
-  int64_t row = 0;
-  for (; row + kTileRows <= rows; row += kTileRows) {
-    body.template Run<kTileRows, kVectors>(row, vector);
-  }
-  switch (rows - row) {
-    case 7:
-      return body.template Run<7, kVectors>(row, vector);
-    case 6:
-      return body.template Run<6, kVectors>(row, vector);
-    case 5:
-      return body.template Run<5, kVectors>(row, vector);
-    case 4:
-      return body.template Run<4, kVectors>(row, vector);
-    case 3:
-      return body.template Run<3, kVectors>(row, vector);
-    case 2:
-      return body.template Run<2, kVectors>(row, vector);
-    case 1:
-      return body.template Run<1, kVectors>(row, vector);
-    default:
-      return;
-  }
-}
-
-template <typename Body>
-CACHALOT_SIMD_FN void ForEachTile(int64_t rows, int64_t vectors, const Body& body) {
-  int64_t vector = 0;
-  for (; vector + kTileVectors <= vectors; vector += kTileVectors) {
-    ForEachRowTile<kTileVectors>(rows, vector, body);
-  }
-  for (; vector < vectors; ++vector) {
-    ForEachRowTile<1>(rows, vector, body);
-  }
-}
-
 // ---- Rows to columns.
 
 CACHALOT_SIMD_FN void TransposeEight(const float* rows, int64_t stride, float* columns) {
@@ -133,26 +84,6 @@ CACHALOT_SIMD_FN void TransposeEight(const float* rows, int64_t stride, float* c
   for (int64_t i = 0; i < width; i += 8) {
     TransposeEight(rows + i, stride, columns + i * kLanes);
     TransposeEight(rows + 8 * stride + i, stride, columns + i * kLanes + 8);
-  }
-}
-
-// Decodes `count` rows of a pool to values[count][stride], and to columns[count / 16, rounded
-// up][width][16], where rows that are missing in the last 16 are zeros. values has room for them.
-[[maybe_unused]] static void DecodeRows(const RowLayout& layout, const void* const* rows,
-                                        int64_t count, float* values, int64_t stride,
-                                        float* columns) {
-  const int64_t width = layout.width;
-  for (int64_t row = 0; row < count; ++row) {
-    DecodeRow(layout, rows[row], values + row * stride);
-  }
-  const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
-  for (int64_t row = count; row < padded; ++row) {
-    for (int64_t i = 0; i < width; i += kLanes) {
-      Store(values + row * stride + i, Zero());
-    }
-  }
-  for (int64_t row = 0; row < padded; row += kLanes) {
-    RowsToColumns(values + row * stride, stride, width, columns + row * width);
   }
 }
 

@@ -111,6 +111,12 @@ std::vector<Problem<AttentionParams>> AttentionProblems() {
       {8, small, 4, 0, 128, 128, {{260, 2}}},
       {8, small, 128, 0, 16, 16, {{0, 3}, {255, 3}}},
       {8, small, 4, 16, 16, 16, {{70, 5}}, false, 30},
+      // More tokens than share decoded rows, with a window and entries beyond the rows that are kept;
+      // every number of heads that is left over by a tile.
+      {7, small, 4, 700, 300, 128, {{2590, 40}}},
+      {6, small, 4, 0, 128, 128, {{120, 300}}},
+      {9, small, 128, 0, 40, 16, {{250, 35}, {0, 1}}},
+      {10, {RowFormat::kFp8Bf16, RowRounding::kFp8, 512, 64}, 4, 33, 70, 128, {{131, 6}}},
   };
   std::vector<Problem<AttentionParams>> problems;
   for (const Spec& spec : specs) {

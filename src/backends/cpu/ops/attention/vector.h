@@ -8,53 +8,48 @@ namespace cachalot::cpu {
 // Keys are taken in blocks of this many, counted from a token's first; window keys and compressed
 // entries do not share a block. A token's blocks depend on the token alone.
 inline constexpr int64_t kBlockKeys = 64;
-
-// A block of keys decoded twice over: for q . key with keys side by side, for p * key with values
-// side by side.
-struct DecodedKeys {
-  float* rows;     // [kBlockKeys, stride]
-  int64_t stride;  // at least the width
-  float* columns;  // [kBlockKeys / 16, width, 16]
-};
+// Scores are computed for this many keys at a time: as many decoded rows, less one, may be read
+// after the last of a block, whatever is in them.
+inline constexpr int64_t kScoreKeys = 4;
 
 struct DecodeKeys {
   RowLayout layout;
   const void* const* rows;  // [count] rows of a pool
-  int64_t count;            // 1 to kBlockKeys
-  DecodedKeys out;
-};
-
-// One block of keys for some heads of a token. o, top and total are the running state: the sum of
-// p * key, the largest score and the sum of p, with p = exp(score - top).
-struct AttendBlock {
-  const float* q;  // [heads, width]
-  int64_t heads;
-  int64_t width;
-  float scale;
-  DecodedKeys keys;
   int64_t count;
-  float* scores;   // [heads, kBlockKeys], scratch
-  float* rescale;  // [heads], scratch
-  float* o;        // [heads, width]
-  float* top;      // [heads]
-  float* total;    // [heads]
+  int64_t row_bytes;  // of a stored row
+  float* out;         // [count, stride]
+  int64_t stride;
 };
 
-// Before the first block the sink is the only thing seen: a score without a value.
+// Some heads of a token and their running state: the sum of p * key, the largest score and the sum
+// of p, with p = exp(score - top). Before the first block the sink is the only thing seen: a score
+// without a value.
 struct AttentionHeads {
+  const float* q;     // [heads, width]
   const float* sink;  // [heads]
   int64_t heads;
   int64_t width;
-  float* o;
-  float* top;
-  float* total;
+  float* sums;     // [heads, stride]
+  int64_t stride;  // at least the width; of keys as well
+  float* top;      // [heads]
+  float* total;    // [heads]
+  float* scores;   // [heads, kBlockKeys], scratch
+  float* rescale;  // [heads], scratch
+  float* o;        // [heads, width]
+};
+
+// One block of decoded keys.
+struct KeyBlock {
+  const float* keys;  // [count, stride]
+  int64_t count;      // 1 to kBlockKeys
+  float scale;        // of q . key
 };
 
 struct AttentionKernels {
   void (*decode)(const DecodeKeys& task);
   void (*begin)(const AttentionHeads& heads);
-  void (*attend)(const AttendBlock& block);
-  void (*finish)(const AttentionHeads& heads);  // o /= total
+  void (*attend)(const AttentionHeads& heads, const KeyBlock& block);
+  void (*finish)(const AttentionHeads& heads);  // o = sums / total
 };
 
 namespace avx2 {
