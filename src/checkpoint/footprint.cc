@@ -99,6 +99,43 @@ StepCost CostOfStep(const ModelConfig& config, int64_t tokens, int64_t logit_row
   return cost;
 }
 
+StepCost CostOfAttention(const ModelConfig& config, int64_t position, int64_t tokens) {
+  // Rows that are read, and pairs of a token and a row, of one layer of each kind.
+  struct Reads {
+    int64_t rows = 0;
+    int64_t pairs = 0;
+  };
+  Reads window{std::min(position, config.window - 1) + tokens, 0};
+  Reads c4{std::min((position + tokens) / 4, tokens * config.index_topk), 0};
+  Reads c128{(position + tokens) / 128, 0};
+  Reads index;
+  if ((position + tokens) / 4 > config.index_topk) {
+    index.rows = (position + tokens) / 4;
+  }
+  for (int64_t seen = position + 1; seen <= position + tokens; ++seen) {
+    window.pairs += std::min(seen, config.window);
+    c4.pairs += std::min(seen / 4, config.index_topk);
+    c128.pairs += seen / 128;
+    index.pairs += seen / 4 > config.index_topk ? seen / 4 : 0;
+  }
+  const int64_t n4 = CountLayers(config, 4);
+  const int64_t n128 = CountLayers(config, 128);
+  const auto attended = [&](int64_t Reads::*field) {
+    return static_cast<double>(config.num_layers * window.*field + n4 * c4.*field +
+                               n128 * c128.*field);
+  };
+  StepCost cost;
+  cost.bytes = attended(&Reads::rows) * static_cast<double>(KvRow(config).bytes());
+  cost.flops =
+      4 * attended(&Reads::pairs) * static_cast<double>(config.num_heads * config.head_dim);
+  if (n4 > 0) {
+    cost.bytes += static_cast<double>(n4 * index.rows * IndexRow(config).bytes());
+    cost.flops +=
+        2 * static_cast<double>(n4 * index.pairs * config.index_heads * config.index_head_dim);
+  }
+  return cost;
+}
+
 CacheFootprint CountCache(const ModelConfig& config) {
   const int64_t n4 = CountLayers(config, 4);
   const int64_t n128 = CountLayers(config, 128);

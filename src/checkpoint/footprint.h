@@ -35,6 +35,10 @@ struct StepCost {
 };
 StepCost CostOfStep(const ModelConfig& config, int64_t tokens, int64_t logit_rows);
 
+// What comes on top for one request whose `tokens` new tokens follow `position` others: cache rows
+// that attention and indexers read at least once, and the products with them.
+StepCost CostOfAttention(const ModelConfig& config, int64_t position, int64_t tokens);
+
 // Bytes of the caches of one request. Entries are closed every 4 or 128 tokens.
 struct CacheFootprint {
   int64_t kv_row_bytes = 0;            // a key/value row, window or compressed

@@ -144,5 +144,21 @@ TEST(CostOfStep, IsThatOfThePublishedModels) {
   EXPECT_NEAR(CostOfStep(pro, 1, 1).flops / 1e9, 97.7, 0.3);
 }
 
+TEST(CostOfAttention, IsThatOfTheRowsThatTokensSee) {
+  const ModelConfig flash = *NamedShape("flash", WeightLayout::kNative);
+  const auto none = CostOfAttention(flash, 0, 1);
+  EXPECT_EQ(none.bytes, 43 * 584);
+  EXPECT_EQ(none.flops, 43 * 4.0 * 64 * 512);
+  // 21 layers of ratio 4 choose 512 of 4096 entries, 20 of ratio 128 take all 128.
+  const auto deep = CostOfAttention(flash, 16383, 1);
+  EXPECT_EQ(deep.bytes, (43 * 128 + 21 * 512 + 20 * 128) * 584.0 + 21 * 4096 * 68.0);
+  EXPECT_EQ(deep.flops,
+            (43 * 128 + 21 * 512 + 20 * 128) * 4.0 * 64 * 512 + 21 * 4096 * 2.0 * 64 * 128);
+  // A prompt reads the rows of all its tokens once.
+  const auto prompt = CostOfAttention(flash, 0, 512);
+  EXPECT_EQ(prompt.bytes, (43 * 512 + 21 * 128 + 20 * 4) * 584.0);
+  EXPECT_EQ(CostOfAttention(flash, 100, 0).flops, 0);
+}
+
 }  // namespace
 }  // namespace cachalot
