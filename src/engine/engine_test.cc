@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 
 #include "backends/cpu/cpu_device.h"
@@ -99,6 +100,29 @@ TEST(ModelRunner, MixesDecodingAndPrefill) {
   std::vector<float> found;
   ASSERT_TRUE(engine->Logits(100, 101, &found));
   EXPECT_EQ(found, wanted);
+}
+
+TEST(ModelRunner, GoesOnFromADepthOfNoise) {
+  Engine engine = NewEngine("native", {.max_context = 1100, .max_step_tokens = 200});
+  const auto ids = SomeIds(3, 7);
+  std::vector<std::vector<float>> logits;
+  for (const int64_t depth : {0, 1000, 1000}) {
+    const RequestSlot slot = *engine->Open();
+    ASSERT_TRUE(engine->FillWithNoise(*engine.device, slot, depth));
+    EXPECT_EQ(engine->length(slot), depth);
+    logits.push_back(LastLogits(*engine.runner, slot, ids, 2));
+    EXPECT_EQ(engine->length(slot), depth + 3);
+    engine->Close(slot);
+  }
+  EXPECT_NE(logits[1], logits[0]);
+  EXPECT_EQ(logits[2], logits[1]);  // the same noise
+  for (const float logit : logits[1]) {
+    ASSERT_TRUE(std::isfinite(logit));
+  }
+  const RequestSlot slot = *engine->Open();
+  const auto failed = engine->FillWithNoise(*engine.device, slot, 1101);
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().message, HasSubstr("do not fit a context of 1100"));
 }
 
 TEST(ModelRunner, StartsAReusedSlotAfresh) {

@@ -104,24 +104,19 @@ ModelCaches ModelRunner::caches() const {
   return {all.first(layers), all.subspan(layers)};
 }
 
-Status ModelRunner::Forward(std::span<const RequestTokens> requests) {
+Result<StepTables> ModelRunner::Grow(std::span<const StepRequest> steps) {
   std::vector<Growth> growths;
-  std::vector<StepRequest> steps;
-  std::vector<int32_t> ids;
-  for (const RequestTokens& request : requests) {
-    CACHALOT_RETURN_IF_ERROR(CheckIds(request.ids));
-    const auto count = static_cast<int64_t>(request.ids.size());
-    const int64_t start = length(request.slot);
-    if (start + count > options_.max_context) {
+  int64_t tokens = 0;
+  for (const StepRequest& step : steps) {
+    if (step.start_pos.value + step.num_tokens > options_.max_context) {
       return MakeError(StatusCode::kResourceExhausted,
-                       "{} tokens after {} do not fit a context of {}", count, start,
-                       options_.max_context);
+                       "{} tokens after {} do not fit a context of {}", step.num_tokens,
+                       step.start_pos.value, options_.max_context);
     }
-    growths.push_back({.slot = request.slot, .num_tokens = count});
-    steps.push_back({request.slot, TokenPos(static_cast<int32_t>(start)), count});
-    ids.insert(ids.end(), request.ids.begin(), request.ids.end());
+    growths.push_back({.slot = step.slot, .num_tokens = step.num_tokens});
+    tokens += step.num_tokens;
   }
-  CACHALOT_CHECK_LE(static_cast<int64_t>(ids.size()), options_.max_step_tokens);
+  CACHALOT_CHECK_LE(tokens, options_.max_step_tokens);
   // Not right after a step: its draft layers may still run over the same tokens.
   for (const RequestSlot slot : open_) {
     cache_.EvictWindow(slot, length(slot));
@@ -131,7 +126,19 @@ Status ModelRunner::Forward(std::span<const RequestTokens> requests) {
     return MakeError(StatusCode::kResourceExhausted, "cache pool {} needs {} pages and has {}",
                      NameOf(grown.error().pool), grown.error().need, grown.error().have);
   }
-  StepTables tables = BuildStepTables(cache_, steps);
+  return BuildStepTables(cache_, steps);
+}
+
+Status ModelRunner::Forward(std::span<const RequestTokens> requests) {
+  std::vector<StepRequest> steps;
+  std::vector<int32_t> ids;
+  for (const RequestTokens& request : requests) {
+    CACHALOT_RETURN_IF_ERROR(CheckIds(request.ids));
+    steps.push_back({request.slot, TokenPos(static_cast<int32_t>(length(request.slot))),
+                     static_cast<int64_t>(request.ids.size())});
+    ids.insert(ids.end(), request.ids.begin(), request.ids.end());
+  }
+  CACHALOT_ASSIGN_OR_RETURN(StepTables tables, Grow(steps));
   WindowRanges ranges = WindowRanges::Causal(tables.positions, config().window);
   const Batch batch =
       builder_.Build(*stream_, std::move(ids), std::move(tables), std::move(ranges));

@@ -47,6 +47,10 @@ class ModelRunner {
 
   // Runs one step; on an error nothing has changed. Ids must be in the vocabulary.
   Status Forward(std::span<const RequestTokens> requests);
+  // `count` tokens more for a request, which nobody runs: the rows that they would have left in the
+  // caches hold noise. For measuring at a depth that would take long to reach. `device` is the
+  // runner's and keeps activations in float32.
+  Status FillWithNoise(Device& device, RequestSlot slot, int64_t count);
   // Logits [rows, vocab] of tokens [begin, end) of the last step, counted over its requests in
   // order.
   Status Logits(int64_t begin, int64_t end, std::vector<float>* logits);
@@ -70,6 +74,8 @@ class ModelRunner {
               std::unique_ptr<CachePools> pools, const CacheGeometry& geometry,
               BatchBuilder builder);
 
+  // Takes room for the new tokens of a step.
+  Result<StepTables> Grow(std::span<const StepRequest> steps);
   Status CheckIds(std::span<const int32_t> ids) const;
   ModelCaches caches() const;
   template <typename RunLogits>
