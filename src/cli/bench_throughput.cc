@@ -13,7 +13,7 @@ namespace {
 // Requests of equal length that grow together.
 class Crowd {
  public:
-  Crowd(ModelRunner& runner, int64_t batch) : runner_(runner) {
+  Crowd(Device& device, ModelRunner& runner, int64_t batch) : device_(device), runner_(runner) {
     for (int64_t i = 0; i < batch; ++i) {
       const auto slot = runner.Open();
       CACHALOT_CHECK(slot.has_value());
@@ -26,6 +26,16 @@ class Crowd {
     for (const RequestSlot slot : slots_) {
       runner_.Close(slot);
     }
+  }
+
+  int64_t length() const { return runner_.length(slots_.front()); }
+
+  // `count` tokens for each request that nobody runs.
+  Status Fill(int64_t count) {
+    for (const RequestSlot slot : slots_) {
+      CACHALOT_RETURN_IF_ERROR(runner_.FillWithNoise(device_, slot, count));
+    }
+    return {};
   }
 
   // `count` tokens for each request, one request after the other, in steps of kThroughputStepTokens; logits
@@ -72,6 +82,7 @@ class Crowd {
     return ids;
   }
 
+  Device& device_;
   ModelRunner& runner_;
   std::vector<RequestSlot> slots_;
   std::mt19937 random_{20260401};
@@ -80,37 +91,133 @@ class Crowd {
 // The least time that the machine's limits allow for steps of these costs.
 void SetLimit(const cpu::MachineLimits& machine, double tokens, StepCost cost,
               ThroughputResult* result) {
-  const double memory = cost.bytes / machine.stream_bytes_per_second;
-  const double fma = cost.flops / machine.fma_flops_per_second;
-  result->limit = memory > fma ? "memory" : "fma";
-  result->limit_tokens_per_second = tokens / std::max(memory, fma);
+  const OperatorCost work{cost.bytes, cost.flops};
+  result->limit = machine.Binding(work);
+  result->limit_tokens_per_second = tokens / machine.SecondsFor(work);
 }
 
-StepCost CostOfPrefill(const ModelConfig& config, int64_t count) {
+void Add(const StepCost& cost, double times, StepCost* total) {
+  total->bytes += times * cost.bytes;
+  total->flops += times * cost.flops;
+}
+
+// Of `batch` requests that each have `position` tokens, one after the other.
+StepCost CostOfPrefill(const ModelConfig& config, int64_t batch, int64_t position, int64_t count) {
   StepCost total;
   for (int64_t done = 0; done < count; done += kThroughputStepTokens) {
     const int64_t step = std::min(kThroughputStepTokens, count - done);
-    const StepCost cost = CostOfStep(config, step, done + step == count ? 1 : 0);
-    total.bytes += cost.bytes;
-    total.flops += cost.flops;
+    Add(CostOfStep(config, step, done + step == count ? 1 : 0), static_cast<double>(batch), &total);
+    Add(CostOfAttention(config, position + done, step), static_cast<double>(batch), &total);
   }
   return total;
 }
 
-template <typename Work>
-Status Repeat(int64_t repetitions, double tokens, const Work& work, ThroughputResult* result) {
-  for (int64_t repetition = 0; repetition < repetitions; ++repetition) {
-    const auto begin = std::chrono::steady_clock::now();
-    CACHALOT_RETURN_IF_ERROR(work());
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-    result->tokens_per_second.push_back(tokens / passed.count());
-  }
-  return {};
+// Of one step.
+StepCost CostOfDecode(const ModelConfig& config, int64_t batch, int64_t position) {
+  StepCost total = CostOfStep(config, batch, batch);
+  Add(CostOfAttention(config, position, 1), static_cast<double>(batch), &total);
+  return total;
 }
 
 int64_t Largest(const std::vector<int64_t>& values) {
   return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
 }
+
+// A warm-up and every test of a depth go on from one another.
+int64_t LongestContext(const ThroughputOptions& options) {
+  int64_t context = Largest(options.depths) + kThroughputStepTokens;
+  for (const auto* counts : {&options.prompts, &options.generates}) {
+    for (const int64_t count : *counts) {
+      context += (options.repetitions + 1) * count;
+    }
+  }
+  return context;
+}
+
+// All tests of one number of threads.
+class Bench {
+ public:
+  Bench(const LoadedModel& loaded, const ThroughputOptions& options,
+        const cpu::MachineLimits& machine, int64_t threads, OperatorProfile* profile,
+        const std::function<void(const ThroughputResult&)>& report)
+      : device_(*loaded.device),
+        runner_(*loaded.runner),
+        options_(options),
+        machine_(machine),
+        threads_(threads),
+        profile_(profile),
+        report_(report) {}
+
+  Status Run() {
+    for (const int64_t depth : options_.depths) {
+      for (const int64_t batch : options_.batches) {
+        Crowd crowd(device_, runner_, batch);
+        CACHALOT_RETURN_IF_ERROR(crowd.Fill(depth));
+        for (const int64_t count : options_.prompts) {
+          CACHALOT_RETURN_IF_ERROR(TestPrefill(crowd, depth, batch, count));
+        }
+        for (const int64_t count : options_.generates) {
+          CACHALOT_RETURN_IF_ERROR(TestDecode(crowd, depth, batch, count));
+        }
+      }
+    }
+    return {};
+  }
+
+ private:
+  Status TestPrefill(Crowd& crowd, int64_t depth, int64_t batch, int64_t count) {
+    ThroughputResult result = NewResult(fmt::format("pp{}", count), depth, batch);
+    const auto tokens = static_cast<double>(count * batch);
+    CACHALOT_RETURN_IF_ERROR(crowd.Prefill(count));
+    const int64_t middle = crowd.length() + (options_.repetitions - 1) * count / 2;
+    SetLimit(machine_, tokens, CostOfPrefill(runner_.config(), batch, middle, count), &result);
+    return Repeat(
+        tokens, [&] { return crowd.Prefill(count); }, &result);
+  }
+
+  Status TestDecode(Crowd& crowd, int64_t depth, int64_t batch, int64_t count) {
+    ThroughputResult result = NewResult(fmt::format("tg{}", count), depth, batch);
+    CACHALOT_RETURN_IF_ERROR(crowd.Decode(std::min<int64_t>(count, 8)));
+    const int64_t middle = crowd.length() + options_.repetitions * count / 2;
+    SetLimit(machine_, static_cast<double>(batch), CostOfDecode(runner_.config(), batch, middle),
+             &result);
+    return Repeat(
+        static_cast<double>(count * batch), [&] { return crowd.Decode(count); }, &result);
+  }
+
+  ThroughputResult NewResult(std::string test, int64_t depth, int64_t batch) const {
+    ThroughputResult result;
+    result.test = std::move(test);
+    result.threads = threads_;
+    result.depth = depth;
+    result.batch = batch;
+    result.machine = machine_;
+    return result;
+  }
+
+  template <typename Work>
+  Status Repeat(double tokens, const Work& work, ThroughputResult* result) {
+    profile_->Clear();
+    for (int64_t repetition = 0; repetition < options_.repetitions; ++repetition) {
+      const auto begin = std::chrono::steady_clock::now();
+      CACHALOT_RETURN_IF_ERROR(work());
+      const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+      result->tokens_per_second.push_back(tokens / passed.count());
+      result->seconds += passed.count();
+    }
+    result->profile = profile_->times();
+    report_(*result);
+    return {};
+  }
+
+  Device& device_;
+  ModelRunner& runner_;
+  const ThroughputOptions& options_;
+  const cpu::MachineLimits machine_;
+  const int64_t threads_;
+  OperatorProfile* profile_;
+  const std::function<void(const ThroughputResult&)>& report_;
+};
 
 }  // namespace
 
@@ -124,61 +231,31 @@ double ThroughputResult::median() const {
 
 Status RunThroughput(const ModelFlags& flags, const ThroughputOptions& options,
                      const std::function<void(const ThroughputResult&)>& report) {
-  // A warm-up and every test of a depth go on from one another.
-  int64_t context = Largest(options.depths) + kThroughputStepTokens;
-  for (const auto* counts : {&options.prompts, &options.generates}) {
-    for (const int64_t count : *counts) {
-      context += (options.repetitions + 1) * count;
-    }
+  CACHALOT_ASSIGN_OR_RETURN(const cpu::Isa isa, cpu::ChooseIsa(flags.isa));
+  if (isa < cpu::Isa::kAvx2) {
+    return MakeError(StatusCode::kUnsupported, "bench needs AVX2: the limits are measured with it");
   }
   for (const int64_t threads : options.threads) {
-    ModelFlags with_threads = flags;
-    with_threads.num_threads = static_cast<int>(threads);
-    CACHALOT_ASSIGN_OR_RETURN(const cpu::Isa isa, cpu::ChooseIsa(flags.isa));
-    if (isa < cpu::Isa::kAvx2) {
-      return MakeError(StatusCode::kUnsupported,
-                       "bench needs AVX2: the limits are measured with it");
-    }
     cpu::MachineLimits machine;
     {
       ThreadPool pool(static_cast<int>(threads));
       machine = cpu::MeasureLimits(pool, isa);
     }
+    OperatorProfile profile;
+    ModelFlags with_threads = flags;
+    with_threads.num_threads = static_cast<int>(threads);
+    CACHALOT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(with_threads));
+    if (options.profile) {
+      device = ProfiledDevice(std::move(device), &profile);
+    }
     CACHALOT_ASSIGN_OR_RETURN(const LoadedModel loaded,
-                              LoadModel(with_threads,
-                                        {.max_context = context,
+                              LoadModel(std::move(device), flags.folder,
+                                        {.max_context = LongestContext(options),
                                          .max_requests = Largest(options.batches),
                                          .max_step_tokens = kThroughputStepTokens},
                                         /*warm=*/true));
-    ModelRunner& runner = *loaded.runner;
-    for (const int64_t depth : options.depths) {
-      for (const int64_t batch : options.batches) {
-        Crowd crowd(runner, batch);
-        CACHALOT_RETURN_IF_ERROR(crowd.Prefill(std::max<int64_t>(depth, 1)));
-        for (const int64_t count : options.prompts) {
-          ThroughputResult result = {fmt::format("pp{}", count), threads, depth, batch, {}, {}, 0};
-          const auto tokens = static_cast<double>(count * batch);
-          StepCost cost = CostOfPrefill(runner.config(), count);
-          cost.bytes *= static_cast<double>(batch);
-          cost.flops *= static_cast<double>(batch);
-          SetLimit(machine, tokens, cost, &result);
-          CACHALOT_RETURN_IF_ERROR(crowd.Prefill(count));
-          CACHALOT_RETURN_IF_ERROR(Repeat(
-              options.repetitions, tokens, [&] { return crowd.Prefill(count); }, &result));
-          report(result);
-        }
-        for (const int64_t count : options.generates) {
-          ThroughputResult result = {fmt::format("tg{}", count), threads, depth, batch, {}, {}, 0};
-          SetLimit(machine, static_cast<double>(batch), CostOfStep(runner.config(), batch, batch),
-                   &result);
-          CACHALOT_RETURN_IF_ERROR(crowd.Decode(std::min<int64_t>(count, 8)));
-          CACHALOT_RETURN_IF_ERROR(Repeat(
-              options.repetitions, static_cast<double>(count * batch),
-              [&] { return crowd.Decode(count); }, &result));
-          report(result);
-        }
-      }
-    }
+    Bench bench(loaded, options, machine, threads, &profile, report);
+    CACHALOT_RETURN_IF_ERROR(bench.Run());
   }
   return {};
 }

@@ -10,6 +10,7 @@
 #include "backends/cpu/limits/limits.h"
 #include "base/result.h"
 #include "cli/loaded_model.h"
+#include "cli/profiled_device.h"
 
 namespace cachalot {
 
@@ -19,10 +20,11 @@ inline constexpr int64_t kThroughputStepTokens = 512;
 struct ThroughputOptions {
   std::vector<int64_t> prompts;    // tokens to prefill, a test each
   std::vector<int64_t> generates;  // tokens to decode, a test each
-  std::vector<int64_t> depths;     // tokens that each request has before
-  std::vector<int64_t> batches;    // requests at once
+  std::vector<int64_t> depths;   // tokens that each request has before, rows of noise in the caches
+  std::vector<int64_t> batches;  // requests at once
   std::vector<int64_t> threads;
   int64_t repetitions = 5;
+  bool profile = false;  // time every operator
 };
 
 struct ThroughputResult {
@@ -31,8 +33,11 @@ struct ThroughputResult {
   int64_t depth = 0;
   int64_t batch = 0;
   std::vector<double> tokens_per_second;  // one for each repetition
-  std::string limit;                      // "memory" or "fma"
+  std::string limit;                      // "memory" or "compute"
   double limit_tokens_per_second = 0;
+  cpu::MachineLimits machine;
+  double seconds = 0;                 // of all repetitions
+  std::vector<OperatorTime> profile;  // of all repetitions; empty where not asked for
 
   double median() const;
   double limit_fraction() const { return median() / limit_tokens_per_second; }

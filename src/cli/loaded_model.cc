@@ -18,7 +18,7 @@ int64_t PhysicalMemory() {
 
 void ModelFlags::AddTo(CLI::App& command) {
   command.add_option("-m,--model", folder, "checkpoint folder")->required();
-  command.add_option("-t,--threads", num_threads, "threads (default: all of the machine)")
+  command.add_option("-t,--threads", num_threads, "threads (default: one for each core)")
       ->check(CLI::Range(1, 1024));
   command.add_option(
       "--isa", isa,
@@ -30,10 +30,16 @@ Result<std::unique_ptr<Device>> OpenDevice(const ModelFlags& flags) {
 }
 
 Result<LoadedModel> LoadModel(const ModelFlags& flags, RunnerOptions options, bool warm) {
+  CACHALOT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(flags));
+  return LoadModel(std::move(device), flags.folder, options, warm);
+}
+
+Result<LoadedModel> LoadModel(std::unique_ptr<Device> device, const std::string& folder,
+                              RunnerOptions options, bool warm) {
   LoadedModel loaded;
-  CACHALOT_ASSIGN_OR_RETURN(loaded.device, OpenDevice(flags));
-  CACHALOT_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(flags.folder));
-  CACHALOT_ASSIGN_OR_RETURN(Weights weights, Weights::Load(flags.folder, config));
+  loaded.device = std::move(device);
+  CACHALOT_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(folder));
+  CACHALOT_ASSIGN_OR_RETURN(Weights weights, Weights::Load(folder, config));
   if (warm && weights.file_bytes() < PhysicalMemory()) {
     ProgressBar bar("loading", "B");
     weights.Warm([&](int64_t done, int64_t total) { bar.Show(done, total); });

@@ -30,5 +30,7 @@ Result<std::unique_ptr<Device>> OpenDevice(const ModelFlags& flags);
 // that the first token need not wait for the disk; files larger than memory are left to be read as
 // they are used.
 Result<LoadedModel> LoadModel(const ModelFlags& flags, RunnerOptions options, bool warm);
+Result<LoadedModel> LoadModel(std::unique_ptr<Device> device, const std::string& folder,
+                              RunnerOptions options, bool warm);
 
 }  // namespace cachalot

@@ -32,7 +32,7 @@ constexpr int kSums = 16;
 constexpr int kSums = 6;
 #endif
 
-float MultiplyAdd(int64_t rounds) {
+double MultiplyAdd(int64_t rounds) {
   F32x16 sums[kSums];
   const F32x16 factor = Broadcast(0.999F);
   const F32x16 term = Broadcast(1e-3F);
@@ -45,7 +45,7 @@ float MultiplyAdd(int64_t rounds) {
       sums[i] = Fma(sums[i], factor, term);
     }
   }
-  float total = 0;
+  double total = 0;
   for (int i = 0; i < kSums; ++i) {
     total += Sum(sums[i]);
   }
@@ -54,6 +54,6 @@ float MultiplyAdd(int64_t rounds) {
 
 }  // namespace
 
-const Probes kProbes = {Read, MultiplyAdd, 2 * kSums* kLanes};
+const Probes kProbes = {Read, {MultiplyAdd, 2 * kSums* kLanes}};
 
 }  // namespace cachalot::cpu::CACHALOT_SIMD

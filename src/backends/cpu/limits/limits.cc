@@ -1,9 +1,12 @@
 #include "backends/cpu/limits/limits.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <vector>
+#include <cstdlib>
+#include <memory>
 
 #include "backends/cpu/limits/probes.h"
 #include "base/check.h"
@@ -12,6 +15,7 @@ namespace cachalot::cpu {
 namespace {
 
 constexpr int64_t kBufferBytes = int64_t{2} << 30;
+constexpr int64_t kHugePage = int64_t{2} << 20;
 constexpr int64_t kGranule = 256;
 constexpr int64_t kRounds = 2'000'000;
 constexpr int kTries = 5;
@@ -28,35 +32,59 @@ double BestSeconds(const Work& work) {
   return best;
 }
 
+double StreamRate(ThreadPool& pool, const Probes& probes) {
+  struct FreeMemory {
+    void operator()(uint64_t* data) const { std::free(data); }
+  };
+  const std::unique_ptr<uint64_t, FreeMemory> buffer(
+      static_cast<uint64_t*>(std::aligned_alloc(kHugePage, kBufferBytes)));
+  CACHALOT_CHECK(buffer != nullptr, "no memory for {} bytes to read", kBufferBytes);
+  ::madvise(buffer.get(), kBufferBytes, MADV_HUGEPAGE);
+  // Each thread touches its own part first. Not zeros: some machines compress those.
+  constexpr int64_t kWords = kGranule / static_cast<int64_t>(sizeof(uint64_t));
+  pool.ParallelFor(kBufferBytes / kGranule, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin * kWords; i < end * kWords; ++i) {
+      buffer.get()[i] = static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15U;
+    }
+  });
+  std::atomic<uint64_t> result = 0;
+  const double seconds = BestSeconds([&] {
+    pool.ParallelFor(kBufferBytes / kGranule, [&](int64_t begin, int64_t end) {
+      result ^= probes.read(buffer.get() + begin * kWords, (end - begin) * kGranule);
+    });
+  });
+  return static_cast<double>(kBufferBytes) / seconds;
+}
+
+double PeakRate(ThreadPool& pool, const Peak& peak) {
+  std::atomic<double> result = 0;
+  const double seconds = BestSeconds([&] { pool.Run([&](int) { result = peak.run(kRounds); }); });
+  return static_cast<double>(kRounds) * static_cast<double>(peak.operations_per_round) *
+         pool.num_threads() / seconds;
+}
+
 }  // namespace
+
+const char* MachineLimits::Binding(const OperatorCost& cost) const {
+  const double move = cost.bytes / stream_bytes_per_second;
+  return move >= cost.flops / best_flops_per_second() ? "memory" : "compute";
+}
 
 MachineLimits MeasureLimits(ThreadPool& pool, Isa isa) {
   CACHALOT_CHECK(isa >= Isa::kAvx2);
+  const CallerPin pin(pool);
   const Probes& probes = isa >= Isa::kAvx512 ? avx512::kProbes : avx2::kProbes;
-  // Each thread touches its own part first. Not zeros: some machines compress those.
-  struct alignas(kGranule) Granule {
-    uint64_t words[kGranule / sizeof(uint64_t)];
-  };
-  const std::unique_ptr<Granule[]> buffer(new Granule[kBufferBytes / kGranule]);
-  pool.ParallelFor(kBufferBytes / kGranule, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      for (uint64_t& word : buffer[static_cast<size_t>(i)].words) {
-        word = static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15U;
-      }
-    }
-  });
-  std::atomic<uint64_t> read_result = 0;
-  const double read_seconds = BestSeconds([&] {
-    pool.ParallelFor(kBufferBytes / kGranule, [&](int64_t begin, int64_t end) {
-      read_result ^= probes.read(&buffer[static_cast<size_t>(begin)], (end - begin) * kGranule);
-    });
-  });
-  std::atomic<float> sum_result = 0;
-  const double fma_seconds =
-      BestSeconds([&] { pool.Run([&](int) { sum_result = probes.multiply_add(kRounds); }); });
-  const double flops = static_cast<double>(kRounds) * static_cast<double>(probes.flops_per_round) *
-                       pool.num_threads();
-  return {static_cast<double>(kBufferBytes) / read_seconds, flops / fma_seconds};
+  MachineLimits limits;
+  limits.stream_bytes_per_second = StreamRate(pool, probes);
+  limits.fma_flops_per_second = PeakRate(pool, probes.fma);
+  if (isa >= Isa::kAvx512 && __builtin_cpu_supports("avx512vnni")) {
+    limits.vnni_ops_per_second = PeakRate(pool, avx512_vnni::kInt8);
+  }
+  if (isa >= Isa::kAmx) {
+    limits.tile_bf16_flops_per_second = PeakRate(pool, amx::kBf16);
+    limits.tile_int8_ops_per_second = PeakRate(pool, amx::kInt8);
+  }
+  return limits;
 }
 
 }  // namespace cachalot::cpu

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 namespace cachalot::cpu {
 namespace {
@@ -84,6 +86,22 @@ void Fill(const Spec& spec, Case<AttentionParams>& made) {
   made.outputs = {{"o", params.o, {}}};
 }
 
+std::vector<Problem<AttentionParams>> ProblemsOf(std::span<const Spec> specs) {
+  std::vector<Problem<AttentionParams>> problems;
+  for (const Spec& spec : specs) {
+    std::string name =
+        fmt::format("{} heads, {} of {}, ratio {}, {} chosen, window {}{}{}", spec.heads,
+                    NameOf(spec.layout), spec.layout.width, spec.ratio, spec.chosen, spec.window,
+                    spec.block ? ", block" : "", spec.spread != 1 ? ", peaked" : "");
+    for (const auto& [start, tokens] : spec.requests) {
+      name += fmt::format(", {}+{}", start, tokens);
+    }
+    problems.push_back(
+        {name, NameOf(spec.layout), [spec](Case<AttentionParams>& made) { Fill(spec, made); }});
+  }
+  return problems;
+}
+
 }  // namespace
 
 std::vector<Problem<AttentionParams>> AttentionProblems() {
@@ -118,19 +136,22 @@ std::vector<Problem<AttentionParams>> AttentionProblems() {
       {9, small, 128, 0, 40, 16, {{250, 35}, {0, 1}}},
       {10, {RowFormat::kFp8Bf16, RowRounding::kFp8, 512, 64}, 4, 33, 70, 128, {{131, 6}}},
   };
-  std::vector<Problem<AttentionParams>> problems;
-  for (const Spec& spec : specs) {
-    std::string name =
-        fmt::format("{} heads, {} of {}, ratio {}, {} chosen, window {}{}{}", spec.heads,
-                    NameOf(spec.layout), spec.layout.width, spec.ratio, spec.chosen, spec.window,
-                    spec.block ? ", block" : "", spec.spread != 1 ? ", peaked" : "");
-    for (const auto& [start, tokens] : spec.requests) {
-      name += fmt::format(", {}+{}", start, tokens);
+  return ProblemsOf(specs);
+}
+
+std::vector<Problem<AttentionParams>> LargeAttentionProblems() {
+  const RowLayout flash{RowFormat::kFp8Bf16, RowRounding::kFp8, 512, 64};
+  std::vector<Spec> specs;
+  for (const int64_t heads : {64, 16}) {  // V4-Flash, and the small shape
+    const int64_t chosen = heads == 64 ? 512 : 128;
+    for (const auto& request : {std::pair{16384, 1}, {131072, 1}, {0, 512}, {16384, 512}}) {
+      specs.push_back({heads, flash, 4, chosen, 128, 128, {request}});
+      specs.push_back({heads, flash, 128, 0, 128, 128, {request}});
     }
-    problems.push_back(
-        {name, NameOf(spec.layout), [spec](Case<AttentionParams>& made) { Fill(spec, made); }});
+    specs.push_back({heads, flash, 0, 0, 128, 128, {{16384, 1}}});
+    specs.push_back({heads, flash, 0, 0, 128, 128, {{0, 512}}});
   }
-  return problems;
+  return ProblemsOf(specs);
 }
 
 AttentionParams Slice(const AttentionParams& params, int64_t begin, int64_t end,

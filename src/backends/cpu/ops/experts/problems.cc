@@ -51,6 +51,16 @@ void Fill(const Spec& spec, MatrixFormat routed, MatrixFormat shared, Layer& lay
   made.outputs = {{"y", params.y, {}}};
 }
 
+Problem<ExpertsParams> ProblemOf(const Spec& spec, MatrixFormat routed, MatrixFormat shared) {
+  const std::string name =
+      fmt::format("{} tokens, {} of {} {} experts, {} shared, {} by {}, limit {}{}", spec.tokens,
+                  spec.chosen, spec.num_experts, NameOf(routed), NameOf(shared), spec.hidden,
+                  spec.inner, spec.limit, spec.alone ? ", the same for all" : "");
+  return {name, NameOf(routed), [spec, routed, shared](Case<ExpertsParams>& made) {
+            Fill(spec, routed, shared, made.data.Keep<Layer>(), made);
+          }};
+}
+
 }  // namespace
 
 std::vector<Problem<ExpertsParams>> ExpertsProblems() {
@@ -69,15 +79,21 @@ std::vector<Problem<ExpertsParams>> ExpertsProblems() {
   std::vector<Problem<ExpertsParams>> problems;
   for (const auto& [routed, shared] : kFormats) {
     for (const Spec& spec : specs) {
-      const std::string name =
-          fmt::format("{} tokens, {} of {} {} experts, {} shared, {} by {}, limit {}{}",
-                      spec.tokens, spec.chosen, spec.num_experts, NameOf(routed), NameOf(shared),
-                      spec.hidden, spec.inner, spec.limit, spec.alone ? ", the same for all" : "");
-      problems.push_back({name, NameOf(routed),
-                          [spec, routed = routed, shared = shared](Case<ExpertsParams>& made) {
-                            Fill(spec, routed, shared, made.data.Keep<Layer>(), made);
-                          }});
+      problems.push_back(ProblemOf(spec, routed, shared));
     }
+  }
+  return problems;
+}
+
+// As many experts as a step of V4-Flash or of the small shape reads, not as many as they have: what
+// is not read costs nothing.
+std::vector<Problem<ExpertsParams>> LargeExpertsProblems() {
+  std::vector<Problem<ExpertsParams>> problems;
+  for (const int64_t tokens : {1, 8, 512}) {
+    problems.push_back(ProblemOf({tokens, tokens == 1 ? 6 : 32, 6, 4096, 2048},
+                                 MatrixFormat::kFp4Block, MatrixFormat::kFp8Block));
+    problems.push_back(
+        ProblemOf({tokens, 64, 6, 1024, 512}, MatrixFormat::kFp4Block, MatrixFormat::kFp8Block));
   }
   return problems;
 }

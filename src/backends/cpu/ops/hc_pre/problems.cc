@@ -2,16 +2,18 @@
 
 #include <fmt/format.h>
 
-namespace cachalot::cpu {
+#include <initializer_list>
 
-std::vector<Problem<HcPreParams>> HcPreProblems() {
-  struct Spec {
-    int64_t tokens;
-    int64_t streams;
-    int64_t width;
-  };
-  const Spec specs[] = {{0, 4, 64}, {1, 4, 4096}, {1, 1, 1},  {3, 4, 128},
-                        {5, 2, 36}, {17, 4, 130}, {2, 3, 50}, {1, 4, 7168}};
+namespace cachalot::cpu {
+namespace {
+
+struct Spec {
+  int64_t tokens;
+  int64_t streams;
+  int64_t width;
+};
+
+std::vector<Problem<HcPreParams>> ProblemsOf(std::initializer_list<Spec> specs) {
   std::vector<Problem<HcPreParams>> problems;
   for (const Spec& spec : specs) {
     const std::string name =
@@ -38,6 +40,23 @@ std::vector<Problem<HcPreParams>> HcPreProblems() {
                         }});
   }
   return problems;
+}
+
+}  // namespace
+
+std::vector<Problem<HcPreParams>> HcPreProblems() {
+  return ProblemsOf({{0, 4, 64},
+                     {1, 4, 4096},
+                     {1, 1, 1},
+                     {3, 4, 128},
+                     {5, 2, 36},
+                     {17, 4, 130},
+                     {2, 3, 50},
+                     {1, 4, 7168}});
+}
+
+std::vector<Problem<HcPreParams>> LargeHcPreProblems() {
+  return ProblemsOf({{1, 4, 4096}, {8, 4, 4096}, {512, 4, 4096}, {1, 4, 1024}, {512, 4, 1024}});
 }
 
 HcPreParams Slice(const HcPreParams& params, int64_t begin, int64_t end, ProblemData&) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <utility>
 
 namespace cachalot::cpu {
 namespace {
@@ -58,6 +60,22 @@ void Fill(const Spec& spec, Case<IndexerParams>& made) {
   made.outputs = {{"selected", params.selected, {}}};
 }
 
+std::vector<Problem<IndexerParams>> ProblemsOf(std::span<const Spec> specs) {
+  std::vector<Problem<IndexerParams>> problems;
+  for (const Spec& spec : specs) {
+    std::string name =
+        fmt::format("{} heads, {} of {}, top {}{}", spec.heads, NameOf(spec.layout),
+                    spec.layout.width, spec.top_k, spec.ties != Ties::kNone ? ", tied" : "");
+    name += spec.rising ? ", rising" : "";
+    for (const auto& [start, tokens] : spec.requests) {
+      name += fmt::format(", {}+{}", start, tokens);
+    }
+    problems.push_back(
+        {name, NameOf(spec.layout), [spec](Case<IndexerParams>& made) { Fill(spec, made); }});
+  }
+  return problems;
+}
+
 }  // namespace
 
 std::vector<Problem<IndexerParams>> IndexerProblems() {
@@ -94,19 +112,18 @@ std::vector<Problem<IndexerParams>> IndexerProblems() {
       {9, fp4_wide, 12, 32, {{260, 2}}},
       {4, fp4_narrow, 12, 32, {{260, 2}}},
   };
-  std::vector<Problem<IndexerParams>> problems;
-  for (const Spec& spec : specs) {
-    std::string name =
-        fmt::format("{} heads, {} of {}, top {}{}", spec.heads, NameOf(spec.layout),
-                    spec.layout.width, spec.top_k, spec.ties != Ties::kNone ? ", tied" : "");
-    name += spec.rising ? ", rising" : "";
-    for (const auto& [start, tokens] : spec.requests) {
-      name += fmt::format(", {}+{}", start, tokens);
+  return ProblemsOf(specs);
+}
+
+std::vector<Problem<IndexerParams>> LargeIndexerProblems() {
+  const RowLayout flash{RowFormat::kFp4, RowRounding::kFp4, 128, 0};
+  std::vector<Spec> specs;
+  for (const int64_t heads : {64, 16}) {  // V4-Flash, and the small shape
+    for (const auto& request : {std::pair{16384, 1}, {131072, 1}, {0, 512}, {16384, 512}}) {
+      specs.push_back({heads, flash, heads == 64 ? 512 : 128, 32, {request}});
     }
-    problems.push_back(
-        {name, NameOf(spec.layout), [spec](Case<IndexerParams>& made) { Fill(spec, made); }});
   }
-  return problems;
+  return ProblemsOf(specs);
 }
 
 IndexerParams Slice(const IndexerParams& params, int64_t begin, int64_t end, ProblemData& data) {

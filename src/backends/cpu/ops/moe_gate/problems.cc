@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <span>
+#include <utility>
 
 namespace cachalot::cpu {
 namespace {
@@ -53,6 +55,19 @@ void Fill(const Spec& spec, Case<MoeGateParams>& made) {
   made.outputs = {{"experts", params.experts, {}}, {"weights", params.weights, {}}};
 }
 
+std::vector<Problem<MoeGateParams>> ProblemsOf(std::span<const Spec> specs) {
+  std::vector<Problem<MoeGateParams>> problems;
+  for (const Spec& spec : specs) {
+    const std::string name =
+        fmt::format("{} tokens, {} of {} experts, {} [{}]{}{}", spec.tokens, spec.chosen,
+                    spec.num_experts, NameOf(spec.format), spec.hidden,
+                    spec.table ? ", by table" : "", spec.tied ? ", tied" : "");
+    problems.push_back(
+        {name, NameOf(spec.format), [spec](Case<MoeGateParams>& made) { Fill(spec, made); }});
+  }
+  return problems;
+}
+
 }  // namespace
 
 std::vector<Problem<MoeGateParams>> MoeGateProblems() {
@@ -71,16 +86,15 @@ std::vector<Problem<MoeGateParams>> MoeGateProblems() {
       {5, 8, 64, 2, kF32, true},
       {3, 32, 128, 5, kBf16, false, true},
   };
-  std::vector<Problem<MoeGateParams>> problems;
-  for (const Spec& spec : specs) {
-    const std::string name =
-        fmt::format("{} tokens, {} of {} experts, {} [{}]{}{}", spec.tokens, spec.chosen,
-                    spec.num_experts, NameOf(spec.format), spec.hidden,
-                    spec.table ? ", by table" : "", spec.tied ? ", tied" : "");
-    problems.push_back(
-        {name, NameOf(spec.format), [spec](Case<MoeGateParams>& made) { Fill(spec, made); }});
+  return ProblemsOf(specs);
+}
+
+std::vector<Problem<MoeGateParams>> LargeMoeGateProblems() {
+  std::vector<Spec> specs;
+  for (const int64_t tokens : {1, 8, 512}) {
+    specs.push_back({tokens, 256, 4096, 6, MatrixFormat::kBf16});
   }
-  return problems;
+  return ProblemsOf(specs);
 }
 
 MoeGateParams Slice(const MoeGateParams& params, int64_t begin, int64_t end, ProblemData&) {

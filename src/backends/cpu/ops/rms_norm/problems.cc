@@ -2,20 +2,18 @@
 
 #include <fmt/format.h>
 
-namespace cachalot::cpu {
+#include <initializer_list>
 
-std::vector<Problem<RmsNormParams>> RmsNormProblems() {
-  struct Spec {
-    Shape shape;
-    bool weighted;
-    bool in_place;
-  };
-  const Spec specs[] = {
-      {{0, 64}, true, false},      {{1, 1}, true, false},     {{3, 7}, true, false},
-      {{5, 64}, true, false},      {{17, 130}, true, true},   {{2, 512}, false, false},
-      {{3, 4, 512}, false, true},  {{2, 4096}, true, false},  {{1, 7168}, true, false},
-      {{2, 3, 5, 31}, true, true}, {{130, 16}, false, false},
-  };
+namespace cachalot::cpu {
+namespace {
+
+struct Spec {
+  Shape shape;
+  bool weighted;
+  bool in_place;
+};
+
+std::vector<Problem<RmsNormParams>> ProblemsOf(std::initializer_list<Spec> specs) {
   std::vector<Problem<RmsNormParams>> problems;
   for (const Spec& spec : specs) {
     problems.push_back(
@@ -36,6 +34,31 @@ std::vector<Problem<RmsNormParams>> RmsNormProblems() {
          }});
   }
   return problems;
+}
+
+}  // namespace
+
+std::vector<Problem<RmsNormParams>> RmsNormProblems() {
+  return ProblemsOf({
+      {{0, 64}, true, false},
+      {{1, 1}, true, false},
+      {{3, 7}, true, false},
+      {{5, 64}, true, false},
+      {{17, 130}, true, true},
+      {{2, 512}, false, false},
+      {{3, 4, 512}, false, true},
+      {{2, 4096}, true, false},
+      {{1, 7168}, true, false},
+      {{2, 3, 5, 31}, true, true},
+      {{130, 16}, false, false},
+  });
+}
+
+std::vector<Problem<RmsNormParams>> LargeRmsNormProblems() {
+  return ProblemsOf({{{1, 4096}, true, true},
+                     {{512, 4096}, true, true},
+                     {{1, 64, 512}, false, true},
+                     {{512, 64, 512}, false, true}});
 }
 
 RmsNormParams Slice(const RmsNormParams& params, int64_t begin, int64_t end, ProblemData&) {
