@@ -26,8 +26,15 @@ namespace cachalot::cpu::CACHALOT_SIMD {
   const float sum = Sum(Add(Add(squares[0], squares[1]), Add(squares[2], squares[3])));
   const double mean = static_cast<double>(sum) / static_cast<double>(width);
   const F32x16 inverse = Broadcast(static_cast<float>(1 / __builtin_sqrt(mean + eps)));
-  for (i = 0; i < width; i += kLanes) {
-    const int count = static_cast<int>(width - i < kLanes ? width - i : kLanes);
+  for (i = 0; i + kLanes <= width; i += kLanes) {
+    F32x16 value = Mul(Load(x + i), inverse);
+    if (weight != nullptr) {
+      value = Mul(value, Load(weight + i));
+    }
+    Store(y + i, value);
+  }
+  if (i < width) {
+    const int count = static_cast<int>(width - i);
     F32x16 value = Mul(LoadFirst(x + i, count), inverse);
     if (weight != nullptr) {
       value = Mul(value, LoadFirst(weight + i, count));

@@ -7,29 +7,41 @@
 namespace cachalot::cpu::CACHALOT_SIMD {
 namespace {
 
-// All streams of a column are read before the first is written. With kStreams 0 their number is
-// the task's.
-template <int kStreams>
-void MixColumns(const MixStreamsTask& task) {
+// `count` columns from `column` on. All streams of a column are read before the first is written.
+// With kStreams 0 their number is the task's.
+template <int kStreams, bool kWhole>
+CACHALOT_SIMD_FN void MixVector(const MixStreamsTask& task, int64_t column, int count) {
   const int64_t streams = kStreams > 0 ? kStreams : task.streams;
-  for (int64_t c = task.begin; c < task.end; c += kLanes) {
-    const int64_t left = task.end - c;
-    const int n = left < kLanes ? static_cast<int>(left) : kLanes;
-    const F32x16 y = LoadFirst(task.y + c, n);
-    F32x16 x[kStreams > 0 ? kStreams : kMaxStreams] = {};
+  const auto load = [&](const float* p) { return kWhole ? Load(p) : LoadFirst(p, count); };
+  const F32x16 y = load(task.y + column);
+  F32x16 x[kStreams > 0 ? kStreams : kMaxStreams] = {};
+  CACHALOT_UNROLL
+  for (int64_t i = 0; i < streams; ++i) {
+    x[i] = load(task.x + i * task.width + column);
+  }
+  CACHALOT_UNROLL
+  for (int64_t j = 0; j < streams; ++j) {
+    F32x16 sum = Mul(Broadcast(task.post[j]), y);
     CACHALOT_UNROLL
     for (int64_t i = 0; i < streams; ++i) {
-      x[i] = LoadFirst(task.x + i * task.width + c, n);
+      sum = Fma(Broadcast(task.comb[i * streams + j]), x[i], sum);
     }
-    CACHALOT_UNROLL
-    for (int64_t j = 0; j < streams; ++j) {
-      F32x16 sum = Mul(Broadcast(task.post[j]), y);
-      CACHALOT_UNROLL
-      for (int64_t i = 0; i < streams; ++i) {
-        sum = Fma(Broadcast(task.comb[i * streams + j]), x[i], sum);
-      }
-      StoreFirst(task.x + j * task.width + c, sum, n);
+    if (kWhole) {
+      Store(task.x + j * task.width + column, sum);
+    } else {
+      StoreFirst(task.x + j * task.width + column, sum, count);
     }
+  }
+}
+
+template <int kStreams>
+void MixColumns(const MixStreamsTask& task) {
+  int64_t c = task.begin;
+  for (; c + kLanes <= task.end; c += kLanes) {
+    MixVector<kStreams, true>(task, c, kLanes);
+  }
+  if (c < task.end) {
+    MixVector<kStreams, false>(task, c, static_cast<int>(task.end - c));
   }
 }
 
