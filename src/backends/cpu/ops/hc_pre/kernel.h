@@ -26,9 +26,16 @@ float SumOfSquares(const float* values, int64_t count) {
 }
 
 void Collapse(const CollapseTask& task) {
-  for (int64_t c = 0; c < task.width; c += kLanes) {
-    const int64_t left = task.width - c;
-    const int n = left < kLanes ? static_cast<int>(left) : kLanes;
+  int64_t c = 0;
+  for (; c + kLanes <= task.width; c += kLanes) {
+    F32x16 sum = Zero();
+    for (int64_t s = 0; s < task.streams; ++s) {
+      sum = Fma(Broadcast(task.weights[s]), Load(task.x + s * task.width + c), sum);
+    }
+    Store(task.y + c, sum);
+  }
+  if (c < task.width) {
+    const int n = static_cast<int>(task.width - c);
     F32x16 sum = Zero();
     for (int64_t s = 0; s < task.streams; ++s) {
       sum = Fma(Broadcast(task.weights[s]), LoadFirst(task.x + s * task.width + c, n), sum);
