@@ -67,7 +67,9 @@ Isa DetectIsa() {
       !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl")) {
     return Isa::kAvx2;
   }
-  return CpuHasAmx() && RequestTilePermission() ? Isa::kAmx : Isa::kAvx512;
+  return CpuHasAmx() && __builtin_cpu_supports("avx512bf16") && RequestTilePermission()
+             ? Isa::kAmx
+             : Isa::kAvx512;
 }
 
 Result<Isa> ChooseIsa(const std::string& requested) {

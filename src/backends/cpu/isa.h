@@ -12,7 +12,7 @@ enum class Isa : uint8_t {
   kRef,     // the definition: plain C++
   kAvx2,    // AVX2, FMA, F16C
   kAvx512,  // AVX-512 F, BW, DQ, VL
-  kAmx,     // AMX tiles, bf16 and int8
+  kAmx,     // AMX tiles, bf16 and int8; AVX512_BF16
 };
 
 const char* NameOf(Isa isa);

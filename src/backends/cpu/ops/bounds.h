@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "backends/cpu/isa.h"
 #include "base/check.h"
 
 namespace cachalot::cpu {
@@ -15,6 +16,7 @@ struct Bound {
   std::string_view output;  // "" for every output
   std::string_view format;  // of weights or rows; "" for every format
   double relative_error;
+  Isa from = Isa::kRef;  // of variants from this instruction set on
 };
 
 // The first line that fits holds. A float32 has a unit roundoff of 6e-8; the reference sums in
@@ -24,6 +26,12 @@ inline constexpr Bound kBounds[] = {
     {"rms_norm", "", "", 5e-7},
     // Angles in double; sine, cosine and two products in float32.
     {"rope", "", "", 5e-7},
+    // On tiles inputs of int8 products have 16 bits, one power of two for a token, so that what is
+    // lost grows with its largest over its typical column; with other weights they are rounded to
+    // bf16, at most 2^-9 of each.
+    {"linear", "", "f32", 2e-6},
+    {"linear", "", "int8", 1e-3, Isa::kAmx},
+    {"linear", "", "", 3e-3, Isa::kAmx},
     // Inputs of fp4 products in 16 bits, one power of two for each 32: at most 2^-15 of the largest.
     {"linear", "", "fp4", 1e-4},
     // Every element of a weight is exact in float32; sums of up to 8192 products in lanes.
@@ -53,14 +61,18 @@ inline constexpr Bound kBounds[] = {
     // softplus, a root and a division after one sum; float32 logits.
     {"moe_gate", "weights", "", 5e-6},
     // Three products in a row, each as linear, and silu.
+    {"experts", "", "f32", 5e-6},
+    {"experts", "", "int8", 2e-3, Isa::kAmx},
+    {"experts", "", "", 6e-3, Isa::kAmx},
     {"experts", "", "fp4", 2e-4},
     {"experts", "", "", 5e-6},
 };
 
-inline double BoundOf(std::string_view op, std::string_view output, std::string_view format) {
+inline double BoundOf(std::string_view op, std::string_view output, std::string_view format,
+                      Isa isa = Isa::kRef) {
   for (const Bound& bound : kBounds) {
     if (bound.op == op && (bound.output.empty() || bound.output == output) &&
-        (bound.format.empty() || bound.format == format)) {
+        (bound.format.empty() || bound.format == format) && bound.from <= isa) {
       return bound.relative_error;
     }
   }

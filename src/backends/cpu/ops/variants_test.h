@@ -60,7 +60,7 @@ class VariantsTest {
         const Output& output = wanted->outputs[i];
         const bool exact = output.pool.empty() && output.tensor.dtype != DType::kF32;
         ExpectNear(found->outputs[i], output,
-                   exact ? 0 : BoundOf(op_, output.name, problem.format));
+                   exact ? 0 : BoundOf(op_, output.name, problem.format, variant.isa));
       }
     });
   }

@@ -261,4 +261,8 @@ void Avx512Experts(const ExpertsParams& params, Context& context) {
   RunExperts(params, context, {avx512::kLinearKernels, avx512::Activate});
 }
 
+void AmxExperts(const ExpertsParams& params, Context& context) {
+  RunExperts(params, context, {amx::kLinearKernels, avx512::Activate});
+}
+
 }  // namespace cachalot::cpu

@@ -34,5 +34,6 @@ void Activate(const ActivateTask& task);
 
 void Avx2Experts(const ExpertsParams& params, Context& context);
 void Avx512Experts(const ExpertsParams& params, Context& context);
+void AmxExperts(const ExpertsParams& params, Context& context);
 
 }  // namespace cachalot::cpu
