@@ -78,19 +78,21 @@ Result<Weights> Weights::Load(const std::string& folder, const ModelConfig& conf
 const std::vector<ComponentSize>& Weights::components() const { return storage_->components; }
 int64_t Weights::file_bytes() const { return storage_->file_bytes; }
 
-void Weights::Warm(const std::function<void(int64_t, int64_t)>& progress) const {
-  constexpr size_t kChunk = size_t{16} << 20;
-  constexpr size_t kPage = 4096;
+void Weights::Warm(const std::function<void(std::span<const std::byte> bytes, int64_t rows)>& warm,
+                   const std::function<void(int64_t, int64_t)>& progress) const {
+  int64_t total = 0;
+  for (const SafetensorsFile& file : storage_->files) {
+    for (const SafetensorsEntry& entry : file.entries()) {
+      total += entry.end - entry.begin;
+    }
+  }
   int64_t done = 0;
   for (const SafetensorsFile& file : storage_->files) {
-    const std::span<const std::byte> bytes = file.bytes();
-    for (size_t begin = 0; begin < bytes.size(); begin += kChunk) {
-      const auto chunk = bytes.subspan(begin, std::min(kChunk, bytes.size() - begin));
-      for (size_t at = 0; at < chunk.size(); at += kPage) {
-        static_cast<void>(*static_cast<const volatile std::byte*>(&chunk[at]));
-      }
-      done += static_cast<int64_t>(chunk.size());
-      progress(done, storage_->file_bytes);
+    for (const SafetensorsEntry& entry : file.entries()) {
+      const std::span<const std::byte> bytes = file.data(entry);
+      warm(bytes, entry.shape.empty() ? 1 : entry.shape[0]);
+      done += static_cast<int64_t>(bytes.size());
+      progress(done, total);
     }
   }
 }

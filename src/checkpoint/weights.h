@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -123,9 +124,10 @@ class Weights : public ModelTensors {
   Weights& operator=(Weights&&) noexcept;
   ~Weights();
 
-  // Reads the files once from front to back, so that the first step need not wait for the disk page
-  // by page. Calls progress now and then with the bytes read so far and in all.
-  void Warm(const std::function<void(int64_t done, int64_t total)>& progress) const;
+  // Calls warm for each tensor as it lies in the files, in their order, to have it in memory before
+  // the first step; then progress with the bytes so far and in all.
+  void Warm(const std::function<void(std::span<const std::byte> bytes, int64_t rows)>& warm,
+            const std::function<void(int64_t done, int64_t total)>& progress) const;
 
   // One entry for each component of the model, in the order of docs/checkpoints.md.
   const std::vector<ComponentSize>& components() const;

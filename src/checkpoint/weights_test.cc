@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -137,6 +138,33 @@ TEST(Weights, LoadsTheShippedModel) {
   EXPECT_EQ(weights->layers.size(), 6U);
   EXPECT_EQ(weights->layers[2].ffn.experts[3].w1.format, MatrixFormat::kFp4Block);
   EXPECT_TRUE(weights->mtp);
+}
+
+TEST(Weights, WarmsEveryTensorOnceByRows) {
+  const std::string folder = CACHALOT_SOURCE_DIR "/models/calf";
+  const auto config = LoadModelConfig(folder);
+  ASSERT_TRUE(config);
+  const auto weights = Weights::Load(folder, *config);
+  ASSERT_TRUE(weights);
+  int64_t warmed = 0;
+  std::vector<int64_t> dones;
+  int64_t total = 0;
+  weights->Warm(
+      [&](std::span<const std::byte> bytes, int64_t rows) {
+        ASSERT_GT(rows, 0);
+        EXPECT_EQ(static_cast<int64_t>(bytes.size()) % rows, 0);
+        warmed += static_cast<int64_t>(bytes.size());
+      },
+      [&](int64_t done, int64_t of) {
+        dones.push_back(done);
+        total = of;
+      });
+  EXPECT_TRUE(std::is_sorted(dones.begin(), dones.end()));
+  ASSERT_FALSE(dones.empty());
+  EXPECT_EQ(dones.back(), total);
+  EXPECT_EQ(warmed, total);
+  EXPECT_LE(total, weights->file_bytes());
+  EXPECT_GT(total, weights->file_bytes() * 9 / 10);
 }
 
 TEST(Weights, ReadsTheBytesOfTheFile) {

@@ -42,7 +42,10 @@ Result<LoadedModel> LoadModel(std::unique_ptr<Device> device, const std::string&
   CACHALOT_ASSIGN_OR_RETURN(Weights weights, Weights::Load(folder, config));
   if (warm && weights.file_bytes() < PhysicalMemory()) {
     ProgressBar bar("loading", "B");
-    weights.Warm([&](int64_t done, int64_t total) { bar.Show(done, total); });
+    const std::unique_ptr<Stream> stream = loaded.device->NewStream();
+    weights.Warm(
+        [&](std::span<const std::byte> bytes, int64_t rows) { stream->WarmRows(bytes, rows); },
+        [&](int64_t done, int64_t total) { bar.Show(done, total); });
   }
   if (options.max_context == 0) {
     options.max_context = config.max_position;

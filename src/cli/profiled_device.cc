@@ -43,6 +43,9 @@ class ProfiledStream final : public Stream {
   void Upload(const void* host, Tensor device) override { inner_->Upload(host, device); }
   void Download(Tensor device, void* host) override { inner_->Download(device, host); }
   Status Synchronize() override { return inner_->Synchronize(); }
+  void WarmRows(std::span<const std::byte> bytes, int64_t rows) override {
+    inner_->WarmRows(bytes, rows);
+  }
 
  private:
   std::unique_ptr<Stream> inner_;

@@ -2,8 +2,10 @@
 // Backends implement it; nothing above this room names one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/result.h"
 #include "device/buffer.h"
@@ -19,6 +21,9 @@ class Stream : public Operators {
   virtual void Download(Tensor device, void* host) = 0;
   // Waits for all that was issued; the first fault of the device since the last call surfaces here.
   virtual Status Synchronize() = 0;
+  // A hint while loading: `rows` equal rows of a weight lie in mapped host memory and will be used.
+  // The CPU's threads each read those that will be theirs, so that pages are in memory, and near.
+  virtual void WarmRows(std::span<const std::byte> /*bytes*/, int64_t /*rows*/) {}
 };
 
 class Device : public BufferOwner {
