@@ -16,12 +16,17 @@ struct alignas(64) TileConfig {
   uint8_t rows[16] = {};
 };
 
+// g++ 12 takes the tile intrinsics to read less memory than they do: what stands there must have been
+// written.
+void WriteOut(const void* data) { __asm__ volatile("" : : "r"(data) : "memory"); }
+
 void Configure() {
   TileConfig config;
   for (int tile = 0; tile < 8; ++tile) {
     config.row_bytes[tile] = kRowBytes;
     config.rows[tile] = kRows;
   }
+  WriteOut(&config);
   _tile_loadconfig(&config);
 }
 
@@ -35,6 +40,8 @@ void LoadTiles(T left, T right) {
     lefts[i] = left;
     rights[i] = right;
   }
+  WriteOut(lefts);
+  WriteOut(rights);
   Configure();
   _tile_loadd(4, lefts, kRowBytes);
   _tile_loadd(5, lefts, kRowBytes);
