@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 
 #include "base/check.h"
 
@@ -17,13 +19,18 @@ constexpr int kFanOut = 4;
 constexpr auto kSpin = std::chrono::microseconds(100);
 constexpr int kLooksPerClock = 32;
 
+bool PinningAllowed() {
+  const char* value = std::getenv("CACHALOT_PIN_THREADS");
+  return value == nullptr || std::string_view(value) != "0";
+}
+
 }  // namespace
 
 ThreadPool::ThreadPool(int num_threads, Placement placement) : num_threads_(num_threads) {
   CACHALOT_CHECK_GE(num_threads, 1);
   const std::vector<int> allowed = Affinity::OfThisThread().cpus();
   spins_ = num_threads <= static_cast<int>(allowed.size());
-  if (placement == Placement::kPinned && num_threads > 1) {
+  if (placement == Placement::kPinned && num_threads > 1 && PinningAllowed()) {
     places_ = CpuTopology::Machine().TeamOrder(allowed);
     if (places_.size() < static_cast<size_t>(num_threads)) {
       places_.clear();

@@ -27,6 +27,8 @@ struct Range {
   }
 };
 
+// Two teams of two programs pinned to the same processors share those and leave others idle: the
+// environment's CACHALOT_PIN_THREADS=0 makes every team kFree, and taskset gives each its own.
 enum class Placement : uint8_t {
   kFree,    // the system's scheduler moves threads as it likes
   kPinned,  // one hardware thread each, in CpuTopology::TeamOrder of those that the constructing

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -188,6 +189,13 @@ TEST(Placement, LeavesOneThreadAndCrowdsFree) {
   ThreadPool pool(2, Placement::kFree);
   EXPECT_FALSE(pool.place(1));
   pool.Run([&](int) { EXPECT_EQ(Affinity::OfThisThread().cpus(), allowed); });
+}
+
+TEST(Placement, IsFreeWhereTheEnvironmentSaysSo) {
+  ::setenv("CACHALOT_PIN_THREADS", "0", 1);
+  const ThreadPool pool(2);
+  ::unsetenv("CACHALOT_PIN_THREADS");
+  EXPECT_FALSE(pool.place(0));
 }
 
 TEST(CallerPin, HoldsTheCallerAndGivesItBack) {
