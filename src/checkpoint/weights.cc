@@ -1,7 +1,11 @@
 #include "checkpoint/weights.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <mutex>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "checkpoint/accounting.h"
@@ -78,23 +82,56 @@ Result<Weights> Weights::Load(const std::string& folder, const ModelConfig& conf
 const std::vector<ComponentSize>& Weights::components() const { return storage_->components; }
 int64_t Weights::file_bytes() const { return storage_->file_bytes; }
 
-void Weights::Warm(const std::function<void(std::span<const std::byte> bytes, int64_t rows)>& warm,
-                   const std::function<void(int64_t, int64_t)>& progress) const {
-  int64_t total = 0;
-  for (const SafetensorsFile& file : storage_->files) {
-    for (const SafetensorsEntry& entry : file.entries()) {
-      total += entry.end - entry.begin;
-    }
+namespace {
+
+void TouchPages(std::span<const std::byte> bytes) {
+  constexpr size_t kPage = 4096;
+  for (size_t at = 0; at < bytes.size(); at += kPage) {
+    static_cast<void>(*static_cast<const volatile std::byte*>(&bytes[at]));
   }
+}
+
+}  // namespace
+
+Status Weights::BringIn(Residence residence, const ShareRows& share_rows,
+                        const std::function<void(int64_t, int64_t)>& progress) {
   int64_t done = 0;
-  for (const SafetensorsFile& file : storage_->files) {
-    for (const SafetensorsEntry& entry : file.entries()) {
-      const std::span<const std::byte> bytes = file.data(entry);
-      warm(bytes, entry.shape.empty() ? 1 : entry.shape[0]);
-      done += static_cast<int64_t>(bytes.size());
-      progress(done, total);
+  for (SafetensorsFile& file : storage_->files) {
+    std::optional<MappedFile::Copy> copy;
+    if (residence == Residence::kCopied) {
+      CACHALOT_ASSIGN_OR_RETURN(MappedFile::Copy empty, file.mapped().NewCopy());
+      copy.emplace(std::move(empty));
+      CACHALOT_RETURN_IF_ERROR(copy->Read(0, file.data_begin()));
     }
+    for (const SafetensorsEntry& entry : file.entries()) {
+      const int64_t rows = entry.shape.empty() ? 1 : std::max<int64_t>(entry.shape[0], 1);
+      const int64_t row_bytes = (entry.end - entry.begin) / rows;
+      std::mutex mutex;
+      Status status;
+      share_rows(rows, [&](int64_t begin, int64_t end) {
+        if (!copy) {
+          TouchPages(file.data(entry).subspan(static_cast<size_t>(begin * row_bytes),
+                                              static_cast<size_t>((end - begin) * row_bytes)));
+          return;
+        }
+        const int64_t at = file.data_begin() + entry.begin;
+        Status part = copy->Read(at + begin * row_bytes, at + end * row_bytes);
+        if (!part) {
+          const std::lock_guard lock(mutex);
+          status = std::move(part);
+        }
+      });
+      CACHALOT_RETURN_IF_ERROR(status);
+      done += entry.end - entry.begin;
+      progress(done, storage_->file_bytes);
+    }
+    if (copy) {
+      CACHALOT_RETURN_IF_ERROR(file.mapped().Adopt(*std::move(copy)));
+    }
+    done += file.data_begin();
+    progress(done, storage_->file_bytes);
   }
+  return {};
 }
 
 }  // namespace cachalot

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -124,10 +123,15 @@ class Weights : public ModelTensors {
   Weights& operator=(Weights&&) noexcept;
   ~Weights();
 
-  // Calls warm for each tensor as it lies in the files, in their order, to have it in memory before
-  // the first step; then progress with the bytes so far and in all.
-  void Warm(const std::function<void(std::span<const std::byte> bytes, int64_t rows)>& warm,
-            const std::function<void(int64_t done, int64_t total)>& progress) const;
+  // Brings all tensors into memory before the first step: page by page where they are mapped, or into
+  // memory of their own, in huge pages, which the mapped pages then leave. Tensors stay at their
+  // addresses. share_rows(rows, visit) calls visit(begin, end) for parts of a tensor's rows, from any
+  // threads; progress is called with the bytes so far and in all.
+  enum class Residence { kMapped, kCopied };
+  using ShareRows = std::function<void(
+      int64_t rows, const std::function<void(int64_t begin, int64_t end)>& visit)>;
+  Status BringIn(Residence residence, const ShareRows& share_rows,
+                 const std::function<void(int64_t done, int64_t total)>& progress);
 
   // One entry for each component of the model, in the order of docs/checkpoints.md.
   const std::vector<ComponentSize>& components() const;

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "checkpoint/editable_checkpoint.h"
 #include "checkpoint/footprint.h"
@@ -140,31 +141,37 @@ TEST(Weights, LoadsTheShippedModel) {
   EXPECT_TRUE(weights->mtp);
 }
 
-TEST(Weights, WarmsEveryTensorOnceByRows) {
+TEST(Weights, StaysTheSameAndInPlaceWhenBroughtIn) {
   const std::string folder = CACHALOT_SOURCE_DIR "/models/calf";
   const auto config = LoadModelConfig(folder);
   ASSERT_TRUE(config);
-  const auto weights = Weights::Load(folder, *config);
-  ASSERT_TRUE(weights);
-  int64_t warmed = 0;
-  std::vector<int64_t> dones;
-  int64_t total = 0;
-  weights->Warm(
-      [&](std::span<const std::byte> bytes, int64_t rows) {
-        ASSERT_GT(rows, 0);
-        EXPECT_EQ(static_cast<int64_t>(bytes.size()) % rows, 0);
-        warmed += static_cast<int64_t>(bytes.size());
-      },
-      [&](int64_t done, int64_t of) {
-        dones.push_back(done);
-        total = of;
-      });
-  EXPECT_TRUE(std::is_sorted(dones.begin(), dones.end()));
-  ASSERT_FALSE(dones.empty());
-  EXPECT_EQ(dones.back(), total);
-  EXPECT_EQ(warmed, total);
-  EXPECT_LE(total, weights->file_bytes());
-  EXPECT_GT(total, weights->file_bytes() * 9 / 10);
+  for (const auto residence : {Weights::Residence::kMapped, Weights::Residence::kCopied}) {
+    auto weights = Weights::Load(folder, *config);
+    ASSERT_TRUE(weights);
+    const Matrix before = weights->layers[2].ffn.experts[3].w1;
+    const std::string bytes(reinterpret_cast<const char*>(before.values.raw()),
+                            static_cast<size_t>(before.values.bytes()));
+    std::vector<int64_t> dones;
+    const auto status = weights->BringIn(
+        residence,
+        [](int64_t rows, const auto& visit) {
+          std::thread half([&] { visit(0, rows / 2); });
+          visit(rows / 2, rows);
+          half.join();
+        },
+        [&](int64_t done, int64_t total) {
+          EXPECT_EQ(total, weights->file_bytes());
+          dones.push_back(done);
+        });
+    ASSERT_TRUE(status) << status.error().message;
+    EXPECT_TRUE(std::is_sorted(dones.begin(), dones.end()));
+    ASSERT_FALSE(dones.empty());
+    EXPECT_EQ(dones.back(), weights->file_bytes());
+    const Matrix after = weights->layers[2].ffn.experts[3].w1;
+    EXPECT_EQ(after.values.data, before.values.data);
+    EXPECT_TRUE(bytes ==
+                std::string(reinterpret_cast<const char*>(after.values.raw()), bytes.size()));
+  }
 }
 
 TEST(Weights, ReadsTheBytesOfTheFile) {

@@ -223,6 +223,7 @@ void AddBenchCommands(CLI::App& app, Action& action) {
       "throughput",
       "Tokens per second of prefill and decode, and the fraction of the limit that binds");
   throughput->add_option("-m,--model", flags->model.folder, "checkpoint folder")->required();
+  flags->model.AddWeightsTo(*throughput);
   throughput->add_option("--isa", flags->model.isa, "avx2 or avx512");
   add_threads(throughput);
   add_list(throughput, "-p,--n-prompt", options.prompts, "tokens to prefill, a list", 1);

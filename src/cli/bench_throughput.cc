@@ -249,7 +249,7 @@ Status RunThroughput(const ModelFlags& flags, const ThroughputOptions& options,
       device = ProfiledDevice(std::move(device), &profile);
     }
     CACHALOT_ASSIGN_OR_RETURN(const LoadedModel loaded,
-                              LoadModel(std::move(device), flags.folder,
+                              LoadModel(std::move(device), flags,
                                         {.max_context = LongestContext(options),
                                          .max_requests = Largest(options.batches),
                                          .max_step_tokens = kThroughputStepTokens},

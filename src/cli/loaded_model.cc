@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "backends/cpu/cpu_device.h"
@@ -14,12 +18,58 @@ int64_t PhysicalMemory() {
   return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
 }
 
+// What may be allocated without driving anything out: of the machine, and of the control group that
+// this process is in.
+int64_t AvailableMemory() {
+  int64_t available = 0;
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string line; std::getline(meminfo, line);) {
+    if (line.starts_with("MemAvailable:")) {
+      available = std::atoll(line.c_str() + std::strlen("MemAvailable:")) * 1024;
+    }
+  }
+  int64_t most = 0;
+  int64_t current = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> most &&
+      std::ifstream("/sys/fs/cgroup/memory.current") >> current) {
+    available = std::min(available, most - current);
+  }
+  return available;
+}
+
+// Copied where a tenth more than the files fits, else read into the page cache where that has room.
+Status BringIn(Weights& weights, const std::string& where, Device& device) {
+  using Residence = Weights::Residence;
+  const bool fits = weights.file_bytes() / 10 * 11 < AvailableMemory();
+  const Residence residence =
+      where == "copy" || (where == "auto" && fits) ? Residence::kCopied : Residence::kMapped;
+  if (residence == Residence::kMapped && weights.file_bytes() >= PhysicalMemory()) {
+    return {};
+  }
+  ProgressBar bar("loading", "B");
+  const std::unique_ptr<Stream> stream = device.NewStream();
+  return weights.BringIn(
+      residence, [&](int64_t rows, const auto& visit) { stream->ShareRows(rows, visit); },
+      [&](int64_t done, int64_t total) { bar.Show(done, total); });
+}
+
 }  // namespace
+
+void ModelFlags::AddWeightsTo(CLI::App& command) {
+  command
+      .add_option(
+          "--weights", weights,
+          "map: use them in the page cache; copy: in memory of their own, in huge pages near "
+          "the threads that read them; auto: copy where there is room")
+      ->check(CLI::IsMember({"auto", "map", "copy"}))
+      ->capture_default_str();
+}
 
 void ModelFlags::AddTo(CLI::App& command) {
   command.add_option("-m,--model", folder, "checkpoint folder")->required();
   command.add_option("-t,--threads", num_threads, "threads (default: one for each core)")
       ->check(CLI::Range(1, 1024));
+  AddWeightsTo(command);
   command.add_option(
       "--isa", isa,
       "ref, avx2, avx512 or amx (default: the machine's best, at most $CACHALOT_MAX_ISA)");
@@ -31,21 +81,17 @@ Result<std::unique_ptr<Device>> OpenDevice(const ModelFlags& flags) {
 
 Result<LoadedModel> LoadModel(const ModelFlags& flags, RunnerOptions options, bool warm) {
   CACHALOT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(flags));
-  return LoadModel(std::move(device), flags.folder, options, warm);
+  return LoadModel(std::move(device), flags, options, warm);
 }
 
-Result<LoadedModel> LoadModel(std::unique_ptr<Device> device, const std::string& folder,
+Result<LoadedModel> LoadModel(std::unique_ptr<Device> device, const ModelFlags& flags,
                               RunnerOptions options, bool warm) {
   LoadedModel loaded;
   loaded.device = std::move(device);
-  CACHALOT_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(folder));
-  CACHALOT_ASSIGN_OR_RETURN(Weights weights, Weights::Load(folder, config));
-  if (warm && weights.file_bytes() < PhysicalMemory()) {
-    ProgressBar bar("loading", "B");
-    const std::unique_ptr<Stream> stream = loaded.device->NewStream();
-    weights.Warm(
-        [&](std::span<const std::byte> bytes, int64_t rows) { stream->WarmRows(bytes, rows); },
-        [&](int64_t done, int64_t total) { bar.Show(done, total); });
+  CACHALOT_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(flags.folder));
+  CACHALOT_ASSIGN_OR_RETURN(Weights weights, Weights::Load(flags.folder, config));
+  if (warm) {
+    CACHALOT_RETURN_IF_ERROR(BringIn(weights, flags.weights, *loaded.device));
   }
   if (options.max_context == 0) {
     options.max_context = config.max_position;

@@ -15,8 +15,10 @@ struct ModelFlags {
   std::string folder;
   int num_threads = 0;
   std::string isa;
+  std::string weights = "auto";  // auto, map or copy
 
   void AddTo(CLI::App& command);
+  void AddWeightsTo(CLI::App& command);  // --weights alone
 };
 
 struct LoadedModel {
@@ -26,11 +28,11 @@ struct LoadedModel {
 
 Result<std::unique_ptr<Device>> OpenDevice(const ModelFlags& flags);
 
-// options.max_context 0 stands for the model's own. `warm` reads the weights once, with a bar, so
-// that the first token need not wait for the disk; files larger than memory are left to be read as
-// they are used.
+// options.max_context 0 stands for the model's own. `warm` brings the weights in, with a bar, so that
+// the first token need not wait for the disk; files larger than memory are left to be read as they
+// are used.
 Result<LoadedModel> LoadModel(const ModelFlags& flags, RunnerOptions options, bool warm);
-Result<LoadedModel> LoadModel(std::unique_ptr<Device> device, const std::string& folder,
+Result<LoadedModel> LoadModel(std::unique_ptr<Device> device, const ModelFlags& flags,
                               RunnerOptions options, bool warm);
 
 }  // namespace cachalot

@@ -43,8 +43,8 @@ class ProfiledStream final : public Stream {
   void Upload(const void* host, Tensor device) override { inner_->Upload(host, device); }
   void Download(Tensor device, void* host) override { inner_->Download(device, host); }
   Status Synchronize() override { return inner_->Synchronize(); }
-  void WarmRows(std::span<const std::byte> bytes, int64_t rows) override {
-    inner_->WarmRows(bytes, rows);
+  void ShareRows(int64_t rows, const std::function<void(int64_t, int64_t)>& visit) override {
+    inner_->ShareRows(rows, visit);
   }
 
  private:

@@ -2,10 +2,9 @@
 // Backends implement it; nothing above this room names one.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <span>
 
 #include "base/result.h"
 #include "device/buffer.h"
@@ -21,9 +20,12 @@ class Stream : public Operators {
   virtual void Download(Tensor device, void* host) = 0;
   // Waits for all that was issued; the first fault of the device since the last call surfaces here.
   virtual Status Synchronize() = 0;
-  // A hint while loading: `rows` equal rows of a weight lie in mapped host memory and will be used.
-  // The CPU's threads each read those that will be theirs, so that pages are in memory, and near.
-  virtual void WarmRows(std::span<const std::byte> /*bytes*/, int64_t /*rows*/) {}
+  // For loading: calls visit for [0, rows) of a weight in parts, on the CPU each on the thread that
+  // will read them, so that memory that it touches first is near.
+  virtual void ShareRows(int64_t rows,
+                         const std::function<void(int64_t begin, int64_t end)>& visit) {
+    visit(0, rows);
+  }
 };
 
 class Device : public BufferOwner {

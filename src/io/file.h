@@ -12,7 +12,7 @@
 namespace cachalot {
 
 // A whole regular file mapped read-only; unmapped when the owner goes. Pages are shared with the
-// page cache.
+// page cache, until Adopt.
 class MappedFile {
  public:
   static Result<MappedFile> Open(const std::string& path);
@@ -24,10 +24,36 @@ class MappedFile {
   const std::string& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
+  // Memory of the file's own size, in huge pages where the system has them, to be filled by Read.
+  class Copy;
+  Result<Copy> NewCopy() const;
+  // The filled copy takes the place of the mapping: bytes() stays where it is.
+  Status Adopt(Copy copy);
+
  private:
   std::string path_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  int descriptor_ = -1;
+};
+
+// Lives no longer than its file.
+class MappedFile::Copy {
+ public:
+  Copy(Copy&& other) noexcept;
+  Copy& operator=(Copy&&) = delete;
+  ~Copy();
+
+  // Reads bytes [begin, end) of the file. For several threads at once; whose thread reads first, near
+  // that one the memory will be.
+  Status Read(int64_t begin, int64_t end) const;
+
+ private:
+  friend class MappedFile;
+  explicit Copy(const MappedFile& file) : file_(&file) {}
+
+  const MappedFile* file_;
+  std::byte* data_ = nullptr;
 };
 
 // The whole file as bytes. Refuses files above max_bytes, naming both sizes.

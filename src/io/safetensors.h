@@ -57,6 +57,8 @@ class SafetensorsFile {
   std::span<const std::byte> bytes() const { return file_.bytes(); }
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
   std::span<const std::byte> data(const SafetensorsEntry& entry) const;
+  int64_t data_begin() const { return header_.data_begin; }  // in the file, of all entries
+  MappedFile& mapped() { return file_; }
 
  private:
   MappedFile file_;

@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -40,18 +39,8 @@ class CpuStream final : public Stream {
     pin_.reset();
     return {};
   }
-  void WarmRows(std::span<const std::byte> bytes, int64_t rows) override {
-    constexpr size_t kPage = 4096;
-    const int64_t row_bytes = static_cast<int64_t>(bytes.size()) / std::max<int64_t>(rows, 1);
-    ThreadPool& pool = context_.pool();
-    pool.Run([&](int thread) {
-      const Range part = Range::Part(rows, thread, pool.num_threads());
-      const auto mine = bytes.subspan(static_cast<size_t>(part.begin * row_bytes),
-                                      static_cast<size_t>((part.end - part.begin) * row_bytes));
-      for (size_t at = 0; at < mine.size(); at += kPage) {
-        static_cast<void>(*static_cast<const volatile std::byte*>(&mine[at]));
-      }
-    });
+  void ShareRows(int64_t rows, const std::function<void(int64_t, int64_t)>& visit) override {
+    context_.pool().ParallelFor(rows, visit);
   }
 
  private:

@@ -2,22 +2,28 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <vector>
 
 namespace cachalot::cpu {
 namespace {
 
-// A hint has no result to look at: every byte is in some thread's part, and none outside is read.
-TEST(CpuDevice, WarmsAnyNumberOfRows) {
+TEST(CpuDevice, SharesEachRowOnce) {
   for (const int threads : {1, 2, 5}) {
     auto device = NewCpuDevice({.num_threads = threads});
     ASSERT_TRUE(device);
     const std::unique_ptr<Stream> stream = (*device)->NewStream();
     for (const int64_t rows : {0, 1, 2, 3, 1000}) {
-      const std::vector<std::byte> bytes(static_cast<size_t>(rows) * 12);
-      stream->WarmRows(bytes, rows);
+      std::vector<std::atomic<int>> visits(static_cast<size_t>(rows));
+      stream->ShareRows(rows, [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          ++visits[static_cast<size_t>(row)];
+        }
+      });
+      for (const auto& count : visits) {
+        EXPECT_EQ(count, 1);
+      }
     }
-    EXPECT_TRUE(stream->Synchronize());
   }
 }
 
