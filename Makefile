@@ -10,7 +10,7 @@ PROGRAM := build/release/cachalot
 PROMPT := What is the capital of France?
 FUZZ_SECONDS := 600
 
-.PHONY: help run build test unit asan tsan e2e oracle format-check format lint fuzz clean test-packages
+.PHONY: help run build test unit asan tsan e2e oracle emulated format-check format lint fuzz clean test-packages
 
 help:
 	@echo "make run     build and answer a sample prompt with the shipped model"
@@ -66,6 +66,12 @@ format-check: test-packages
 format:
 	@tools/install-packages.sh clang-format-16
 	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
+
+# AVX-512 and AMX on machines without: a sample of the instructions, then logits. Not part of `test`: needs PyPI.
+emulated: build
+	@tools/install-packages.sh python3-venv gcc
+	python3 -m venv build/emulator && build/emulator/bin/pip install -q bochscpu-python==0.4.0
+	tests/emulated/check.sh build/emulator/bin/python $(PROGRAM)
 
 lint:
 	@tools/install-packages.sh $(BUILD_PACKAGES) $(TEST_PACKAGES) $(LINT_PACKAGES)
