@@ -332,20 +332,9 @@ CACHALOT_SIMD_FN float MaxOf(F32x16 a) {
 CACHALOT_SIMD_FN __m128i LoadBytes16(const void* p) {
   return _mm_loadu_si128(static_cast<const __m128i*>(p));
 }
-// n <= 16 bytes, then zeros.
-CACHALOT_SIMD_FN __m128i LoadFirstBytes16(const void* p, int n) {
-  alignas(16) uint8_t bytes[16] = {};
-  for (int i = 0; i < n; ++i) {
-    bytes[i] = static_cast<const uint8_t*>(p)[i];
-  }
-  return LoadBytes16(bytes);
-}
 
 CACHALOT_SIMD_FN F32x16 LoadBf16(const void* p) {
   return FromBf16(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
-}
-CACHALOT_SIMD_FN F32x16 LoadF16(const void* p) {
-  return FromF16(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
 }
 CACHALOT_SIMD_FN F32x16 LoadInt8(const void* p) { return FromBytes(LoadBytes16(p)); }
 
@@ -357,22 +346,6 @@ CACHALOT_SIMD_FN F32x16 FromE4m3(__m128i codes) {
   return FromF16(_mm256_and_si256(words, _mm256_set1_epi16(static_cast<int16_t>(0xBFFF))));
 }
 CACHALOT_SIMD_FN F32x16 LoadE4m3(const void* p) { return FromE4m3(LoadBytes16(p)); }
-
-// 32 e2m1 values times 2 from 16 bytes, the even one of a pair in the low nibble. Multiply by
-// kE2m1Unit (or by a scale that has it in).
-constexpr float kE2m1Unit = 0.5F;
-struct F32x32 {
-  F32x16 first;
-  F32x16 second;
-};
-CACHALOT_SIMD_FN F32x32 FromE2m1(__m128i pairs) {
-  const __m128i twice = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
-  const __m128i nibble = _mm_set1_epi8(0xF);
-  const __m128i even = _mm_shuffle_epi8(twice, _mm_and_si128(pairs, nibble));
-  const __m128i odd = _mm_shuffle_epi8(twice, _mm_and_si128(_mm_srli_epi16(pairs, 4), nibble));
-  return {FromBytes(_mm_unpacklo_epi8(even, odd)), FromBytes(_mm_unpackhi_epi8(even, odd))};
-}
-CACHALOT_SIMD_FN F32x32 LoadE2m1(const void* p) { return FromE2m1(LoadBytes16(p)); }
 
 // ue8m0: 2^(code - 127), and NaN for 255.
 CACHALOT_SIMD_FN constexpr float FromUe8m0(uint8_t code) {
