@@ -131,12 +131,12 @@ class Bench {
 
   template <typename Params>
   static void Compare(const Case<Params>& made, const Problem<Params>& problem,
-                      const Wanted& wanted, KernelResult* result) {
+                      const Wanted& wanted, Isa isa, KernelResult* result) {
     double worst = -1;
     for (size_t i = 0; i < made.outputs.size(); ++i) {
       const Output found = From(wanted.begin, made.outputs[i]);
       const bool exact = found.pool.empty() && found.tensor.dtype != DType::kF32;
-      const double bound = exact ? 0 : BoundOf(result->op, found.name, problem.format);
+      const double bound = exact ? 0 : BoundOf(result->op, found.name, problem.format, isa);
       double error = RelativeError(ValuesOf(found), wanted.values[i]);
       if (bound == 0) {
         error = BytesOf(found) == wanted.bytes[i] ? 0 : std::numeric_limits<double>::infinity();
@@ -198,7 +198,7 @@ class Bench {
         const CallerPin pin(context.pool());
         variant.run(made->params, context);
         if (threads == options_.threads.front()) {  // later runs may go on from their own output
-          Compare(*made, problem, *wanted, &result);
+          Compare(*made, problem, *wanted, variant.isa, &result);
         }
         result.threads = threads;
         result.machine = machine_.at(threads);

@@ -9,7 +9,8 @@
 //   kBlockBytes        stored bytes of 128 columns of a weight
 //   kInputBlockBytes   packed bytes of 128 columns of an input
 //   kBlockSteps        steps of 128 columns
-//   kLimbs             vectors that an input has for each step of the weight
+//   kIntegers          sums are integers
+//   kLimbs             vectors that an input has for each step of the weight, each with its own sum
 //   Decode             128 columns of a row, of which `left` bytes are there; zeros after them
 //   ScaleOf            what the integers of a packed input are multiplied by
 //   InputSteps         the limbs of a step of 16 packed inputs
@@ -60,36 +61,51 @@ struct WordOrder {
   }
 };
 
-// Inputs rounded to bf16, at most 2^-9 of each.
-template <int kStride>
+// Inputs in bf16: rounded to it where kParts is 1, at most 2^-8 of each, or as the sum of two, at
+// most 2^-16.
+template <int kStride, int kParts>
 struct Bf16Inputs {
-  static constexpr int64_t kInputBlockBytes = kLinearBlock * 2;
+  static constexpr bool kIntegers = false;
   static constexpr int kBlockSteps = 4;
-  static constexpr int kLimbs = 1;
+  static constexpr int kLimbs = kParts;
+  static constexpr int64_t kPartBytes = kLinearBlock * 2;
+  static constexpr int64_t kInputBlockBytes = kPartBytes * kParts;
 
   static int64_t PackedBytes(int64_t cols) {
     return BlocksOf(cols) * kInputBlockBytes + 64;  // one more line: no power of two
   }
 
+  CACHALOT_SIMD_MEMBER static __m256i ToBf16(__m512 x) {
+    return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x));
+  }
+  CACHALOT_SIMD_MEMBER static __m512 FromBf16(__m256i words) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
+  }
+
   static void Pack(const PackTask& task) {
     static constexpr WordOrder<kStride> kOrder;
     constexpr int64_t kUnit = 32 * kStride;
+    constexpr int kRun = 64 / kStride;  // bytes of a step
     const __m512i order = _mm512_loadu_si512(kOrder.from);
     const int64_t end = task.end < task.cols ? task.end : BlocksOf(task.cols) * kLinearBlock;
     for (int64_t col = task.begin; col < end; col += 32) {
-      const int64_t left = task.cols - col;
-      const auto low =
-          reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(LoadFloats(task.x + col, left)));
-      const auto high =
-          reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(LoadFloats(task.x + col + 16, left - 16)));
-      const __m512i words = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-      alignas(64) uint8_t bytes[64];
-      _mm512_store_si512(bytes, _mm512_permutexvar_epi16(order, words));
-      constexpr int kPart = 64 / kStride;
-      uint8_t* to = task.packed + col / kUnit * kUnit * 2 + col % kUnit / 32 * kPart;
-      CACHALOT_UNROLL
-      for (int i = 0; i < kStride; ++i) {
-        __builtin_memcpy(to + i * kStepBytes, bytes + i * kPart, kPart);
+      __m512 first = LoadFloats(task.x + col, task.cols - col);
+      __m512 second = LoadFloats(task.x + col + 16, task.cols - col - 16);
+      const int64_t in_block = col % kLinearBlock;
+      uint8_t* to = task.packed + col / kLinearBlock * kInputBlockBytes +
+                    in_block / kUnit * kUnit * 2 + in_block % kUnit / 32 * kRun;
+      for (int part = 0; part < kParts; ++part) {
+        const __m256i low = ToBf16(first);
+        const __m256i high = ToBf16(second);
+        const __m512i words = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+        alignas(64) uint8_t bytes[64];
+        _mm512_store_si512(bytes, _mm512_permutexvar_epi16(order, words));
+        CACHALOT_UNROLL
+        for (int i = 0; i < kStride; ++i) {
+          __builtin_memcpy(to + part * kPartBytes + i * kStepBytes, bytes + i * kRun, kRun);
+        }
+        first = _mm512_sub_ps(first, FromBf16(low));
+        second = _mm512_sub_ps(second, FromBf16(high));
       }
     }
   }
@@ -98,20 +114,27 @@ struct Bf16Inputs {
 
   struct InputSteps {
     CACHALOT_SIMD_MEMBER InputSteps(const uint8_t* const* x, const float*, int64_t step) {
+      const int64_t at = step / kBlockSteps * kInputBlockBytes + step % kBlockSteps * kStepBytes;
       for (int t = 0; t < kTileRows; ++t) {
-        rows[0][t] = x[t] + step * kStepBytes;
+        for (int part = 0; part < kParts; ++part) {
+          rows[part][t] = x[t] + at + part * kPartBytes;
+        }
       }
     }
-    const uint8_t* rows[1][kTileRows];
+    const uint8_t* rows[kParts][kTileRows];
   };
 
   CACHALOT_SIMD_MEMBER static __m512 SumsOf(const LinearTask&, int64_t, __mmask16 tokens,
-                                            const uint8_t* sums, int64_t, const float*) {
-    return _mm512_maskz_loadu_ps(tokens, sums);
+                                            const uint8_t* sums, int64_t tile_bytes, const float*) {
+    __m512 sum = _mm512_maskz_loadu_ps(tokens, sums);
+    if constexpr (kParts == 2) {
+      sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(tokens, sums + tile_bytes));
+    }
+    return sum;
   }
 };
 
-struct Bf16Tiles : Bf16Inputs<1> {
+struct Bf16Tiles : Bf16Inputs<1, 2> {
   static constexpr int64_t kBlockBytes = 256;
 
   CACHALOT_SIMD_MEMBER static const uint8_t* ScalesAt(const LinearTask& task, int64_t, int64_t) {
@@ -128,7 +151,7 @@ struct Bf16Tiles : Bf16Inputs<1> {
 
 // The exponent and the mantissa of an e4m3 are moved to where bf16 has them and the difference of
 // the exponents' biases is added; the 7 subnormals are looked up. The NaN codes come out as +-480.
-struct Fp8Tiles : Bf16Inputs<2> {
+struct Fp8Tiles : Bf16Inputs<2, 2> {
   static constexpr int64_t kBlockBytes = 128;
 
   CACHALOT_SIMD_MEMBER static const uint8_t* ScalesAt(const LinearTask& task, int64_t row,
@@ -167,7 +190,8 @@ struct Fp8Tiles : Bf16Inputs<2> {
 };
 
 // The low five bits of a word choose among 32: the 16 values, twice, as the fifth bit is another's.
-struct Fp4Tiles : Bf16Inputs<4> {
+// Most products of the model are fp4: one part of the inputs is enough there, and twice as fast.
+struct Fp4Tiles : Bf16Inputs<4, 1> {
   static constexpr int64_t kBlockBytes = 64;
 
   CACHALOT_SIMD_MEMBER static const uint8_t* ScalesAt(const LinearTask& task, int64_t row,
@@ -206,6 +230,7 @@ struct Fp4Tiles : Bf16Inputs<4> {
 // [0, 255], so that both sums of products with bytes are exact. That power is known only when all
 // columns are: until then an input is packed as floats, and after them the largest of each 32.
 struct Int8Tiles {
+  static constexpr bool kIntegers = true;
   static constexpr int64_t kBlockBytes = 128;
   static constexpr int64_t kInputBlockBytes = kLinearBlock * 4;
   static constexpr int kBlockSteps = 2;

@@ -16,7 +16,7 @@
 // The inputs of a call are brought into the order of B once, as many columns at a time as the panel
 // holds, and rows are decoded 32 at a time, 1 KB of each, and multiplied with all tokens: one tile
 // of tokens or two, so that no product waits for the one before it.
-// With int8 weights the two tiles of tokens are the two limbs of the same tokens.
+// Where an input has two limbs, the two tiles of tokens are those of the same tokens.
 #pragma once
 
 #include "backends/cpu/ops/linear/tile_formats.h"
@@ -154,7 +154,7 @@ CACHALOT_SIMD_FN void MultiplySteps(const Steps& steps) {
     if constexpr (kColTiles == 2) {
       _tile_loadd(7, b + steps.panel_tile, stride);
     }
-    if constexpr (Format::kLimbs == 2) {
+    if constexpr (Format::kIntegers) {
       // Weights are signed, and so are high limbs; low ones are not.
       _tile_dpbssd(0, 4, 6);
       _tile_dpbsud(1, 4, 7);
