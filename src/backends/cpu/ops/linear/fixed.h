@@ -45,10 +45,10 @@ CACHALOT_SIMD_FN void PackGroup(const float* x, int group, uint8_t* packed) {
   const F32x16 second = Load(x + kLanes);
   const float most = MaxOf(Max(Abs(first), Abs(second)));
   // 2^e <= most < 2^(e + 1) becomes [2^14, 2^15). Below 2^-100 it is as good as zero.
-  const int32_t bits = __builtin_bit_cast(int32_t, most) & 0x7F800000;
-  const bool zero = bits < (27 << 23);
-  const float scale = zero ? 0 : __builtin_bit_cast(float, bits - (14 << 23));
-  const float inverse = zero ? 0 : __builtin_bit_cast(float, ((2 * 127 + 14) << 23) - bits);
+  const uint32_t bits = __builtin_bit_cast(uint32_t, most) & 0x7F800000U;
+  const bool zero = bits < (27U << 23);
+  const float scale = zero ? 0 : __builtin_bit_cast(float, bits - (14U << 23));
+  const float inverse = zero ? 0 : __builtin_bit_cast(float, ((2 * 127 + 14U) << 23) - bits);
   const __m128 top = _mm_set1_ps(32767);
   __m128i lanes[4];
   CACHALOT_UNROLL
