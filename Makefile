@@ -17,6 +17,7 @@ help:
 	@echo "make test    build and pass all tests, sanitizers included"
 	@echo "make build   the program alone: $(PROGRAM)"
 	@echo "make oracle  all seeds against the independent numpy model, where it lies beside the checkout"
+	@echo "make emulated  AVX-512 and AMX on a machine without (needs PyPI)"
 	@echo "make lint    clang-tidy over the sources;  make format  clang-format in place"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 
@@ -61,11 +62,11 @@ oracle: unit
 	CACHALOT_ORACLE_SEEDS=1,2,3,4,5,6 ctest --preset release -L oracle
 
 format-check: test-packages
-	@git ls-files '*.cc' '*.h' | xargs clang-format-16 --dry-run --Werror
+	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format-16 --dry-run --Werror
 
 format:
 	@tools/install-packages.sh clang-format-16
-	@git ls-files '*.cc' '*.h' | xargs clang-format-16 -i
+	@git ls-files '*.c' '*.cc' '*.h' | xargs clang-format-16 -i
 
 # AVX-512 and AMX on machines without: a sample of the instructions, then logits. Not part of `test`: needs PyPI.
 emulated: build

@@ -13,21 +13,20 @@
 
 static int differences;
 
-static void Same(const char *what, const void *found, const void *wanted,
-                 size_t bytes) {
+static void Same(const char* what, const void* found, const void* wanted, size_t bytes) {
   if (memcmp(found, wanted, bytes) != 0) {
     printf("%s differs\n", what);
     ++differences;
   }
 }
 
-static void Fill(void *data, size_t bytes) {
+static void Fill(void* data, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) {
-    ((uint8_t *)data)[i] = (uint8_t)(rand() >> 7);
+    ((uint8_t*)data)[i] = (uint8_t)(rand() >> 7);
   }
 }
 
-static void FillFloats(float *data, int n) {
+static void FillFloats(float* data, int n) {
   for (int i = 0; i < n; ++i) {
     data[i] = (float)(rand() % 20001 - 10000) / 777.0F;
   }
@@ -49,16 +48,14 @@ static float FromBfloat16(uint16_t x) {
 static void CheckFloats(void) {
   float a[16], b[16], c[16], found[16], wanted[16] = {0};
   FillFloats(a, 16), FillFloats(b, 16), FillFloats(c, 16);
-  const __m512 va = _mm512_loadu_ps(a), vb = _mm512_loadu_ps(b),
-               vc = _mm512_loadu_ps(c);
+  const __m512 va = _mm512_loadu_ps(a), vb = _mm512_loadu_ps(b), vc = _mm512_loadu_ps(c);
   for (int i = 0; i < 16; ++i) {
     wanted[i] = fmaf(a[i], b[i], c[i]);
   }
   _mm512_storeu_ps(found, _mm512_fmadd_ps(va, vb, vc));
   Same("VFMADDPS", found, wanted, 64);
 
-  uint16_t positive = 0,
-           mask = _mm512_cmp_ps_mask(va, _mm512_setzero_ps(), _CMP_GT_OQ);
+  uint16_t positive = 0, mask = _mm512_cmp_ps_mask(va, _mm512_setzero_ps(), _CMP_GT_OQ);
   float packed[16] = {0}, packed_wanted[16] = {0};
   for (int i = 0, n = 0; i < 16; ++i) {
     positive |= (uint16_t)((a[i] > 0) << i);
@@ -83,7 +80,7 @@ static void CheckFloats(void) {
     x[i] = ToBfloat16((float)(rand() % 64 - 32));
     y[i] = ToBfloat16((float)(rand() % 64 - 32));
   }
-  for (int i = 0; i < 16; ++i) { // small whole numbers: exact in any order
+  for (int i = 0; i < 16; ++i) {  // small whole numbers: exact in any order
     wanted[i] = (float)i;
     for (int j = 2 * i; j < 2 * i + 2; ++j) {
       wanted[i] += FromBfloat16(x[j]) * FromBfloat16(y[j]);
@@ -98,8 +95,7 @@ static void CheckFloats(void) {
   for (int i = 0; i < 16; ++i) {
     wanted[i] = (float)(_Float16)a[i];
   }
-  _mm512_storeu_ps(
-      found, _mm512_cvtph_ps(_mm512_cvtps_ph(va, _MM_FROUND_TO_NEAREST_INT)));
+  _mm512_storeu_ps(found, _mm512_cvtph_ps(_mm512_cvtps_ph(va, _MM_FROUND_TO_NEAREST_INT)));
   Same("VCVTPS2PH, VCVTPH2PS", found, wanted, 64);
 }
 
@@ -114,8 +110,7 @@ static void CheckBytes(void) {
     sums_wanted[i / 4] += a[i] * b[i];
     wanted[i] = a[index[i] % 64];
   }
-  _mm512_storeu_si512(sums,
-                      _mm512_dpbusd_epi32(_mm512_setzero_si512(), va, vb));
+  _mm512_storeu_si512(sums, _mm512_dpbusd_epi32(_mm512_setzero_si512(), va, vb));
   Same("VPDPBUSD", sums, sums_wanted, 64);
   _mm512_storeu_si512(found, _mm512_permutexvar_epi8(vi, va));
   Same("VPERMB", found, wanted, 64);
@@ -135,12 +130,7 @@ typedef struct {
   uint8_t rows[16];
 } TileConfig;
 
-enum {
-  kM = 13,
-  kN = 11,
-  kK = 9,
-  kStride = 80
-}; // in elements of 4 bytes; the stride in bytes
+enum { kM = 13, kN = 11, kK = 9, kStride = 80 };  // in elements of 4 bytes; the stride in bytes
 
 static void CheckTileBytes(void) {
   int8_t a[16 * kStride], b[16 * kStride];
@@ -153,10 +143,8 @@ static void CheckTileBytes(void) {
       for (int n = 0; n < kN; ++n) {
         uint32_t sum = (uint32_t)wanted[m * kStride / 4 + n];
         for (int i = 0; i < 4 * kK; ++i) {
-          const int8_t x = a[m * kStride + i],
-                       y = b[i / 4 * kStride + 4 * n + i % 4];
-          sum += (uint32_t)((kind & 2 ? (uint8_t)x : x) *
-                            (kind & 1 ? (uint8_t)y : y));
+          const int8_t x = a[m * kStride + i], y = b[i / 4 * kStride + 4 * n + i % 4];
+          sum += (uint32_t)((kind & 2 ? (uint8_t)x : x) * (kind & 1 ? (uint8_t)y : y));
         }
         wanted[m * kStride / 4 + n] = (int32_t)sum;
       }
@@ -165,21 +153,21 @@ static void CheckTileBytes(void) {
     _tile_loadd(1, a, kStride);
     _tile_stream_loadd(2, b, kStride);
     switch (kind) {
-    case 0:
-      _tile_dpbssd(0, 1, 2);
-      break;
-    case 1:
-      _tile_dpbsud(0, 1, 2);
-      break;
-    case 2:
-      _tile_dpbusd(0, 1, 2);
-      break;
-    default:
-      _tile_dpbuud(0, 1, 2);
+      case 0:
+        _tile_dpbssd(0, 1, 2);
+        break;
+      case 1:
+        _tile_dpbsud(0, 1, 2);
+        break;
+      case 2:
+        _tile_dpbusd(0, 1, 2);
+        break;
+      default:
+        _tile_dpbuud(0, 1, 2);
     }
     _tile_stored(0, found, kStride);
-    Same(((const char *[]){"TDPBSSD", "TDPBSUD", "TDPBUSD", "TDPBUUD"})[kind],
-         found, wanted, sizeof(found));
+    Same(((const char*[]){"TDPBSSD", "TDPBSUD", "TDPBUSD", "TDPBUUD"})[kind], found, wanted,
+         sizeof(found));
   }
 }
 
@@ -194,8 +182,7 @@ static void CheckTileBfloat16(void) {
     for (int n = 0; n < 16; ++n) {
       float sums[2] = {0};
       for (int k = 0; k < 32; ++k) {
-        const float x = FromBfloat16(a[m][k]),
-                    y = FromBfloat16(b[k / 2][2 * n + k % 2]);
+        const float x = FromBfloat16(a[m][k]), y = FromBfloat16(b[k / 2][2 * n + k % 2]);
         sums[k % 2] = fmaf(x, y, sums[k % 2]);
       }
       wanted[m][n] = sums[0] + sums[1];

@@ -12,17 +12,11 @@
 // ---- Names that glibc has only since 2.38
 // ------------------------------------------------------
 
-unsigned long long __isoc23_strtoull(const char *s, char **e, int b) {
-  return strtoull(s, e, b);
-}
-long long __isoc23_strtoll(const char *s, char **e, int b) {
-  return strtoll(s, e, b);
-}
-unsigned long __isoc23_strtoul(const char *s, char **e, int b) {
-  return strtoul(s, e, b);
-}
-long __isoc23_strtol(const char *s, char **e, int b) { return strtol(s, e, b); }
-int __isoc23_sscanf(const char *s, const char *format, ...) {
+unsigned long long __isoc23_strtoull(const char* s, char** e, int b) { return strtoull(s, e, b); }
+long long __isoc23_strtoll(const char* s, char** e, int b) { return strtoll(s, e, b); }
+unsigned long __isoc23_strtoul(const char* s, char** e, int b) { return strtoul(s, e, b); }
+long __isoc23_strtol(const char* s, char** e, int b) { return strtol(s, e, b); }
+int __isoc23_sscanf(const char* s, const char* format, ...) {
   va_list args;
   va_start(args, format);
   const int n = vsscanf(s, format, args);
@@ -37,31 +31,32 @@ int __isoc23_sscanf(const char *s, const char *format, ...) {
 // which the core tells. Exception vector v enters at 16 v, SYSCALL at 16 * 32.
 // The last one changes threads: it stores the vector registers at RDI and loads
 // those at RSI.
-__asm__(".section .rodata\n"
-        ".balign 4096\n"
-        ".globl stubs\n"
-        "stubs:\n"
-        "vector = 0\n"
-        ".rept 32\n"
-        "  .org stubs + 16 * vector\n"
-        "  invlpg (%rsp)\n"
-        "  .if vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 "
-        "|| vector == 21\n"
-        "    add $8, %rsp\n" // the error code
-        "  .endif\n"
-        "  iretq\n"
-        "  vector = vector + 1\n"
-        ".endr\n"
-        "  .org stubs + 0x200\n"
-        "  invlpg (%rsp)\n"
-        "  sysretq\n"
-        "  .org stubs + 16 * 33\n"
-        "  xsave64 (%rdi)\n"
-        "  xrstor64 (%rsi)\n"
-        "  invlpg (%rsp)\n"
-        "  sysretq\n"
-        "  .org stubs + 4096\n"
-        ".text\n");
+__asm__(
+    ".section .rodata\n"
+    ".balign 4096\n"
+    ".globl stubs\n"
+    "stubs:\n"
+    "vector = 0\n"
+    ".rept 32\n"
+    "  .org stubs + 16 * vector\n"
+    "  invlpg (%rsp)\n"
+    "  .if vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 "
+    "|| vector == 21\n"
+    "    add $8, %rsp\n"  // the error code
+    "  .endif\n"
+    "  iretq\n"
+    "  vector = vector + 1\n"
+    ".endr\n"
+    "  .org stubs + 0x200\n"
+    "  invlpg (%rsp)\n"
+    "  sysretq\n"
+    "  .org stubs + 16 * 33\n"
+    "  xsave64 (%rdi)\n"
+    "  xrstor64 (%rsi)\n"
+    "  invlpg (%rsp)\n"
+    "  sysretq\n"
+    "  .org stubs + 4096\n"
+    ".text\n");
 
 // ---- AMX
 // ---------------------------------------------------------------------------------------
@@ -71,8 +66,8 @@ enum { kTiles = 8, kRows = 16, kRowBytes = 64 };
 // The program's memory as the host sees it: address a is base + a where its
 // page table entry allows. The kernel's pages follow at top.
 typedef struct {
-  uint8_t *base;
-  const uint64_t *entries;
+  uint8_t* base;
+  const uint64_t* entries;
   uint64_t top;
 } Memory;
 
@@ -88,8 +83,8 @@ const size_t tiles_size = sizeof(tiles);
 enum { kPresent = 1, kWritable = 2 };
 
 // The host's view of n bytes at address, or null with *fault set.
-static uint8_t *Access(const Memory *memory, uint64_t address, uint64_t n,
-                       uint64_t need, uint64_t *fault) {
+static uint8_t* Access(const Memory* memory, uint64_t address, uint64_t n, uint64_t need,
+                       uint64_t* fault) {
   for (uint64_t page = address >> 12; page <= (address + n - 1) >> 12; ++page) {
     if (page >= memory->top >> 12 || (memory->entries[page] & need) != need) {
       *fault = page == address >> 12 ? address : page << 12;
@@ -101,21 +96,19 @@ static uint8_t *Access(const Memory *memory, uint64_t address, uint64_t n,
 
 static void Release(void) { memset(&tiles, 0, sizeof(tiles)); }
 
-static bool Configure(const uint8_t *config) {
+static bool Configure(const uint8_t* config) {
   if (config[0] == 0) {
     Release();
     return true;
   }
   static const uint8_t zeros[16];
   bool valid = config[0] == 1 && memcmp(config + 2, zeros, 14) == 0 &&
-               memcmp(config + 32, zeros, 16) == 0 &&
-               memcmp(config + 56, zeros, 8) == 0;
+               memcmp(config + 32, zeros, 16) == 0 && memcmp(config + 56, zeros, 8) == 0;
   for (int t = 0; t < kTiles; ++t) {
     uint16_t row_bytes;
     memcpy(&row_bytes, config + 16 + 2 * t, 2);
     const uint8_t rows = config[48 + t];
-    valid = valid && row_bytes <= kRowBytes && rows <= kRows &&
-            (row_bytes == 0) == (rows == 0);
+    valid = valid && row_bytes <= kRowBytes && rows <= kRows && (row_bytes == 0) == (rows == 0);
   }
   if (!valid) {
     return false;
@@ -128,7 +121,7 @@ static bool Configure(const uint8_t *config) {
   return true;
 }
 
-static void StoreConfig(uint8_t *config) {
+static void StoreConfig(uint8_t* config) {
   memset(config, 0, 64);
   if (tiles.configured) {
     config[0] = 1;
@@ -139,15 +132,12 @@ static void StoreConfig(uint8_t *config) {
 }
 
 static bool Usable(unsigned t) {
-  return tiles.configured && t < kTiles && tiles.rows[t] != 0 &&
-         tiles.row_bytes[t] % 4 == 0;
+  return tiles.configured && t < kTiles && tiles.rows[t] != 0 && tiles.row_bytes[t] % 4 == 0;
 }
 
-static float FlushDenormal(float x) {
-  return fabsf(x) < 0x1p-126F ? copysignf(0.0F, x) : x;
-}
+static float FlushDenormal(float x) { return fabsf(x) < 0x1p-126F ? copysignf(0.0F, x) : x; }
 
-static float FromBfloat16(const uint8_t *x) {
+static float FromBfloat16(const uint8_t* x) {
   const uint32_t bits = (uint32_t)x[1] << 24 | (uint32_t)x[0] << 16;
   float value;
   memcpy(&value, &bits, 4);
@@ -171,28 +161,23 @@ static void MultiplyBfloat16(unsigned c, unsigned a, unsigned b) {
     for (unsigned k = 0; k < tiles.rows[b]; ++k) {
       for (unsigned i = 0; i < 2; ++i) {
         for (unsigned n = 0; n < kPairs; ++n) {
-          sums[i][n] =
-              FlushDenormal(fmaf(left[m][i][k], right[k][i][n], sums[i][n]));
+          sums[i][n] = FlushDenormal(fmaf(left[m][i][k], right[k][i][n], sums[i][n]));
         }
       }
     }
     float out[kPairs];
     memcpy(out, tiles.data[c][m], kRowBytes);
     for (unsigned n = 0; n < kPairs; ++n) {
-      out[n] = FlushDenormal(FlushDenormal(out[n]) +
-                             FlushDenormal(sums[0][n] + sums[1][n]));
+      out[n] = FlushDenormal(FlushDenormal(out[n]) + FlushDenormal(sums[0][n] + sums[1][n]));
     }
     memset(tiles.data[c][m], 0, kRowBytes);
     memcpy(tiles.data[c][m], out, tiles.row_bytes[c]);
   }
 }
 
-static int32_t FromByte(uint8_t x, bool is_signed) {
-  return is_signed ? (int8_t)x : x;
-}
+static int32_t FromByte(uint8_t x, bool is_signed) { return is_signed ? (int8_t)x : x; }
 
-static void MultiplyBytes(unsigned c, unsigned a, unsigned b, bool a_signed,
-                          bool b_signed) {
+static void MultiplyBytes(unsigned c, unsigned a, unsigned b, bool a_signed, bool b_signed) {
   enum { kQuads = kRowBytes / 4 };
   int32_t left[kRows][4][kQuads];
   int32_t right[kRows][4][kQuads];
@@ -221,26 +206,24 @@ static void MultiplyBytes(unsigned c, unsigned a, unsigned b, bool a_signed,
 enum { kRsp = 4, kRip = 16, kRegisters };
 
 typedef struct {
-  unsigned prefix; // 0 none, 1 66, 2 F3, 3 F2
+  unsigned prefix;  // 0 none, 1 66, 2 F3, 3 F2
   unsigned opcode;
   unsigned mod, reg, rm, vvvv;
   bool has_sib, has_index;
-  uint64_t address; // of the memory operand, without the index
-  uint64_t stride;  // the scaled index
+  uint64_t address;  // of the memory operand, without the index
+  uint64_t stride;   // the scaled index
   int length;
 } Instruction;
 
 // Takes apart a VEX instruction of map 0F38 with W = L = 0, the form of all of
 // AMX.
-static bool Decode(const uint8_t *code, const uint64_t *registers,
-                   Instruction *in) {
+static bool Decode(const uint8_t* code, const uint64_t* registers, Instruction* in) {
   if (code[0] != 0xC4 || (code[1] & 0x1F) != 2 || (code[2] & 0x84) != 0) {
     return false;
   }
   const unsigned index_high = code[1] & 0x40 ? 0 : 8;
   const unsigned base_high = code[1] & 0x20 ? 0 : 8;
-  *in = (Instruction){
-      .prefix = code[2] & 3, .opcode = code[3], .vvvv = (~code[2] >> 3) & 15};
+  *in = (Instruction){.prefix = code[2] & 3, .opcode = code[3], .vvvv = (~code[2] >> 3) & 15};
   in->mod = code[4] >> 6;
   in->reg = ((code[4] >> 3) & 7) | (code[1] & 0x80 ? 0 : 8);
   in->rm = code[4] & 7;
@@ -270,8 +253,7 @@ static bool Decode(const uint8_t *code, const uint64_t *registers,
   if (!no_base) {
     in->address += registers[base | base_high];
   } else if (!in->has_sib) {
-    in->address += registers[kRip] +
-                   (uint64_t)in->length; // relative to the next instruction
+    in->address += registers[kRip] + (uint64_t)in->length;  // relative to the next instruction
   }
   return true;
 }
@@ -279,8 +261,7 @@ static bool Decode(const uint8_t *code, const uint64_t *registers,
 // Runs the instruction at registers[kRip] if it is one of AMX's.
 // Returns its length; 0: none of AMX's or one that the processor refuses as
 // undefined; -1: a page fault at *fault; -2: a general protection fault.
-static int Execute(const uint64_t *registers, const Memory *memory,
-                   uint64_t *fault) {
+static int Execute(const uint64_t* registers, const Memory* memory, uint64_t* fault) {
   enum { kNone, k66, kF3, kF2 };
   Instruction in;
   if (!Decode(memory->base + registers[kRip], registers, &in)) {
@@ -288,9 +269,9 @@ static int Execute(const uint64_t *registers, const Memory *memory,
   }
   const bool in_memory = in.mod != 3;
   if (in.opcode == 0x49 && in_memory && in.reg == 0 && in.prefix <= k66) {
-    const bool load = in.prefix == kNone; // LDTILECFG, STTILECFG
-    uint8_t *config = Access(memory, in.address + in.stride, 64,
-                             load ? kPresent : kPresent | kWritable, fault);
+    const bool load = in.prefix == kNone;  // LDTILECFG, STTILECFG
+    uint8_t* config =
+        Access(memory, in.address + in.stride, 64, load ? kPresent : kPresent | kWritable, fault);
     if (config == NULL) {
       return -1;
     }
@@ -300,33 +281,28 @@ static int Execute(const uint64_t *registers, const Memory *memory,
     if (!load) {
       StoreConfig(config);
     }
-  } else if (in.opcode == 0x49 && !in_memory && in.prefix == kNone &&
-             in.reg == 0 && in.rm == 0) {
+  } else if (in.opcode == 0x49 && !in_memory && in.prefix == kNone && in.reg == 0 && in.rm == 0) {
     Release();
-  } else if (in.opcode == 0x49 && !in_memory && in.prefix == kF2 &&
-             in.rm == 0) {
+  } else if (in.opcode == 0x49 && !in_memory && in.prefix == kF2 && in.rm == 0) {
     if (!Usable(in.reg)) {
       return 0;
     }
     memset(tiles.data[in.reg], 0, sizeof(tiles.data[0]));
   } else if (in.opcode == 0x4B && in_memory && in.prefix != kNone) {
-    const bool load = in.prefix != kF3; // TILELOADD, TILELOADDT1; TILESTORED
-    if (!in.has_sib || !Usable(in.reg) ||
-        tiles.start_row >= tiles.rows[in.reg]) {
+    const bool load = in.prefix != kF3;  // TILELOADD, TILELOADDT1; TILESTORED
+    if (!in.has_sib || !Usable(in.reg) || tiles.start_row >= tiles.rows[in.reg]) {
       return 0;
     }
     const unsigned row_bytes = tiles.row_bytes[in.reg];
-    for (unsigned pass = 0; pass < 2;
-         ++pass) { // all rows are reached before one is changed
+    for (unsigned pass = 0; pass < 2; ++pass) {  // all rows are reached before one is changed
       for (unsigned r = tiles.start_row; r < tiles.rows[in.reg]; ++r) {
-        uint8_t *row = Access(memory, in.address + r * in.stride, row_bytes,
+        uint8_t* row = Access(memory, in.address + r * in.stride, row_bytes,
                               load ? kPresent : kPresent | kWritable, fault);
         if (row == NULL) {
           return -1;
         }
         if (pass == 1) {
-          memcpy(load ? tiles.data[in.reg][r] : row,
-                 load ? row : tiles.data[in.reg][r], row_bytes);
+          memcpy(load ? tiles.data[in.reg][r] : row, load ? row : tiles.data[in.reg][r], row_bytes);
         }
       }
       if (pass == 0 && load && tiles.start_row == 0) {
@@ -334,14 +310,12 @@ static int Execute(const uint64_t *registers, const Memory *memory,
       }
     }
     tiles.start_row = 0;
-  } else if ((in.opcode == 0x5E || (in.opcode == 0x5C && in.prefix == kF3)) &&
-             !in_memory) {
+  } else if ((in.opcode == 0x5E || (in.opcode == 0x5C && in.prefix == kF3)) && !in_memory) {
     const unsigned c = in.reg;
     const unsigned a = in.rm;
     const unsigned b = in.vvvv;
     if (c == a || c == b || a == b || !Usable(a) || !Usable(b) || !Usable(c) ||
-        tiles.row_bytes[c] != tiles.row_bytes[b] ||
-        tiles.rows[c] != tiles.rows[a] ||
+        tiles.row_bytes[c] != tiles.row_bytes[b] || tiles.rows[c] != tiles.rows[a] ||
         tiles.row_bytes[a] / 4 != tiles.rows[b]) {
       return 0;
     }
@@ -351,8 +325,7 @@ static int Execute(const uint64_t *registers, const Memory *memory,
       MultiplyBytes(c, a, b, in.prefix == kF2 || in.prefix == kF3,
                     in.prefix == kF2 || in.prefix == k66);
     }
-    memset(tiles.data[c][tiles.rows[c]], 0,
-           (size_t)(kRows - tiles.rows[c]) * kRowBytes);
+    memset(tiles.data[c][tiles.rows[c]], 0, (size_t)(kRows - tiles.rows[c]) * kRowBytes);
     tiles.start_row = 0;
   } else {
     return 0;
@@ -365,16 +338,16 @@ static int Execute(const uint64_t *registers, const Memory *memory,
 
 // What the hook on INVLPG gets.
 typedef struct {
-  void *processor;
-  uint64_t (*read[kRegisters])(void *processor);
+  void* processor;
+  uint64_t (*read[kRegisters])(void* processor);
   Memory memory;
-  bool amx;                   // the program may use it
-  void (*on_event)(int what); // called for what is not done here
-  int outcome;                // Execute's, with its fault
+  bool amx;                    // the program may use it
+  void (*on_event)(int what);  // called for what is not done here
+  int outcome;                 // Execute's, with its fault
   uint64_t fault;
 } Door;
 
-void on_invlpg(Door *door, uint32_t id, uint32_t kind, uint64_t address) {
+void on_invlpg(Door* door, uint32_t id, uint32_t kind, uint64_t address) {
   enum { kUndefined = 6 };
   (void)id, (void)kind, (void)address;
   const int what = (int)(door->read[kRip](door->processor) % 4096 / 16);
@@ -385,8 +358,7 @@ void on_invlpg(Door *door, uint32_t id, uint32_t kind, uint64_t address) {
     }
     // On the kernel's stack the processor left RIP, CS, RFLAGS, RSP and SS.
     const uint64_t kernel = 0xFFFF800000000000;
-    uint64_t *frame = (uint64_t *)(door->memory.base + door->memory.top +
-                                   registers[kRsp] - kernel);
+    uint64_t* frame = (uint64_t*)(door->memory.base + door->memory.top + registers[kRsp] - kernel);
     registers[kRip] = frame[0];
     registers[kRsp] = frame[3];
     door->outcome = Execute(registers, &door->memory, &door->fault);
@@ -401,17 +373,15 @@ void on_invlpg(Door *door, uint32_t id, uint32_t kind, uint64_t address) {
 // ---- CPUID
 // -------------------------------------------------------------------------------------
 
-typedef void (*CpuidLeaf)(const void *model, uint32_t leaf, uint32_t subleaf,
-                          uint32_t *registers);
+typedef void (*CpuidLeaf)(const void* model, uint32_t leaf, uint32_t subleaf, uint32_t* registers);
 static CpuidLeaf model_leaf;
 
 // The model's own answer, with the AMX of Sapphire Rapids added.
-static void LeafWithAmx(const void *model, uint32_t leaf, uint32_t subleaf,
-                        uint32_t *r) {
+static void LeafWithAmx(const void* model, uint32_t leaf, uint32_t subleaf, uint32_t* r) {
   enum { kEax, kEbx, kEcx, kEdx };
   model_leaf(model, leaf, subleaf, r);
   if (leaf == 7 && subleaf == 0) {
-    r[kEdx] |= 1U << 22 | 1U << 24 | 1U << 25; // bf16, tile, int8
+    r[kEdx] |= 1U << 22 | 1U << 24 | 1U << 25;  // bf16, tile, int8
   } else if (leaf == 0xD && subleaf == 0) {
     r[kEax] |= 3U << 17;
     r[kEbx] = r[kEcx] = 2816 + 8192;
@@ -432,11 +402,11 @@ static void LeafWithAmx(const void *model, uint32_t leaf, uint32_t subleaf,
 
 // Puts a copy of its class's table, with LeafWithAmx for get_cpuid_leaf, into
 // the model.
-void add_amx_to_cpuid(void **model) {
+void add_amx_to_cpuid(void** model) {
   enum { kHeader = 2, kEntries = 16, kGetCpuidLeaf = 4 };
-  static void *table[kHeader + kEntries];
-  memcpy(table, (void **)*model - kHeader, sizeof(table));
+  static void* table[kHeader + kEntries];
+  memcpy(table, (void**)*model - kHeader, sizeof(table));
   model_leaf = (CpuidLeaf)table[kHeader + kGetCpuidLeaf];
-  table[kHeader + kGetCpuidLeaf] = (void *)LeafWithAmx;
+  table[kHeader + kGetCpuidLeaf] = (void*)LeafWithAmx;
   *model = table + kHeader;
 }
