@@ -224,7 +224,7 @@ void AddBenchCommands(CLI::App& app, Action& action) {
       "Tokens per second of prefill and decode, and the fraction of the limit that binds");
   throughput->add_option("-m,--model", flags->model.folder, "checkpoint folder")->required();
   flags->model.AddWeightsTo(*throughput);
-  throughput->add_option("--isa", flags->model.isa, "avx2 or avx512");
+  throughput->add_option("--isa", flags->model.isa, "avx2, avx512 or amx");
   add_threads(throughput);
   add_list(throughput, "-p,--n-prompt", options.prompts, "tokens to prefill, a list", 1);
   add_list(throughput, "-n,--n-gen", options.generates, "tokens to decode, a list", 1);
