@@ -40,7 +40,14 @@ class FakeStream final : public Stream {
   void Download(Tensor device, void* host) override {
     std::memcpy(host, device.data, static_cast<size_t>(device.bytes()));
   }
+  void Copy(Tensor src, Tensor dst) override {
+    CACHALOT_CHECK_EQ(src.bytes(), dst.bytes());
+    std::memcpy(dst.data, src.data, static_cast<size_t>(src.bytes()));
+  }
   Status Synchronize() override { return {}; }
+  void BeginCapture() override { CACHALOT_CHECK(false, "the cache captures nothing"); }
+  std::unique_ptr<Graph> EndCapture() override { return nullptr; }
+  void Replay(const Graph&) override { CACHALOT_CHECK(false, "the cache replays nothing"); }
 };
 
 class FakeDevice final : public Device {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "device/call_recorder.h"
+
 namespace cachalot {
 namespace {
 
@@ -32,6 +34,10 @@ class ProfiledStream final : public Stream {
 
 #define CACHALOT_OPERATOR(name)                                                            \
   void name(const name##Params& params) override {                                         \
+    if (recorder_.recording()) {                                                           \
+      recorder_.Add([params](Stream& stream) { stream.name(params); });                    \
+      return;                                                                              \
+    }                                                                                      \
     const auto begin = std::chrono::steady_clock::now();                                   \
     inner_->name(params);                                                                  \
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin; \
@@ -42,7 +48,18 @@ class ProfiledStream final : public Stream {
 
   void Upload(const void* host, Tensor device) override { inner_->Upload(host, device); }
   void Download(Tensor device, void* host) override { inner_->Download(device, host); }
+  void Copy(Tensor src, Tensor dst) override {
+    if (recorder_.recording()) {
+      recorder_.Add([=](Stream& stream) { stream.Copy(src, dst); });
+      return;
+    }
+    inner_->Copy(src, dst);
+  }
   Status Synchronize() override { return inner_->Synchronize(); }
+  // Replayed operator by operator, so that each is timed as ever.
+  void BeginCapture() override { recorder_.Begin(); }
+  std::unique_ptr<Graph> EndCapture() override { return recorder_.End(); }
+  void Replay(const Graph& graph) override { ReplayCalls(graph, *this); }
   void ShareRows(int64_t rows, const std::function<void(int64_t, int64_t)>& visit) override {
     inner_->ShareRows(rows, visit);
   }
@@ -50,6 +67,7 @@ class ProfiledStream final : public Stream {
  private:
   std::unique_ptr<Stream> inner_;
   OperatorProfile* profile_;
+  CallRecorder recorder_;
 };
 
 class ProfilingDevice final : public Device {

@@ -12,14 +12,31 @@
 
 namespace cachalot {
 
+// Operators and copies that a stream recorded.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+};
+
 // A queue of operators and copies, run in the order they were issued. Used by one thread at a time.
 class Stream : public Operators {
  public:
   // Host memory must stay as it is until Synchronize.
   virtual void Upload(const void* host, Tensor device) = 0;
   virtual void Download(Tensor device, void* host) = 0;
+  // From one place on the device to another, which have as many bytes and do not overlap.
+  virtual void Copy(Tensor src, Tensor dst) = 0;
   // Waits for all that was issued; the first fault of the device since the last call surfaces here.
   virtual Status Synchronize() = 0;
+
+  // Between these two, operators and Copy are recorded and not run. Nothing else may be issued:
+  // what comes from the host or goes there is not part of a graph.
+  virtual void BeginCapture() = 0;
+  virtual std::unique_ptr<Graph> EndCapture() = 0;
+  // Issues what this stream recorded, over the same memory: tensors, weights and tables stand where
+  // they stood, with the values that they have now. The graph must stay until Synchronize.
+  virtual void Replay(const Graph& graph) = 0;
+
   // For loading: calls visit for [0, rows) of a weight in parts, on the CPU each on the thread that
   // will read them, so that memory that it touches first is near.
   virtual void ShareRows(int64_t rows,

@@ -9,6 +9,8 @@
 #include "backends/cpu/context.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/ops/ops.h"
+#include "base/check.h"
+#include "device/call_recorder.h"
 
 namespace cachalot::cpu {
 namespace {
@@ -17,28 +19,50 @@ class CpuStream final : public Stream {
  public:
   CpuStream(int num_threads, Isa isa) : context_(num_threads, isa) {}
 
-#define CACHALOT_OPERATOR(name)                    \
-  void name(const name##Params& params) override { \
-    HoldCaller();                                  \
-    cpu::name(params, context_);                   \
+#define CACHALOT_OPERATOR(name)                                         \
+  void name(const name##Params& params) override {                      \
+    if (recorder_.recording()) {                                        \
+      recorder_.Add([params](Stream& stream) { stream.name(params); }); \
+      return;                                                           \
+    }                                                                   \
+    HoldCaller();                                                       \
+    cpu::name(params, context_);                                        \
   }
 #include "device/operators.def"
 #undef CACHALOT_OPERATOR
 
   void Upload(const void* host, Tensor device) override {
+    CACHALOT_CHECK(!recorder_.recording(), "an upload in a capture");
     if (device.bytes() > 0) {
       std::memcpy(device.data, host, static_cast<size_t>(device.bytes()));
     }
   }
   void Download(Tensor device, void* host) override {
+    CACHALOT_CHECK(!recorder_.recording(), "a download in a capture");
     if (device.bytes() > 0) {
       std::memcpy(host, device.data, static_cast<size_t>(device.bytes()));
     }
   }
+  void Copy(Tensor src, Tensor dst) override {
+    CACHALOT_CHECK_EQ(src.bytes(), dst.bytes());
+    if (recorder_.recording()) {
+      recorder_.Add([=](Stream& stream) { stream.Copy(src, dst); });
+      return;
+    }
+    if (src.bytes() > 0) {
+      std::memcpy(dst.data, src.data, static_cast<size_t>(src.bytes()));
+    }
+  }
   Status Synchronize() override {
+    CACHALOT_CHECK(!recorder_.recording(), "a wait in a capture");
     pin_.reset();
     return {};
   }
+
+  void BeginCapture() override { recorder_.Begin(); }
+  std::unique_ptr<Graph> EndCapture() override { return recorder_.End(); }
+  void Replay(const Graph& graph) override { ReplayCalls(graph, *this); }
+
   void ShareRows(int64_t rows, const std::function<void(int64_t, int64_t)>& visit) override {
     context_.pool().ParallelFor(rows, visit);
   }
@@ -52,6 +76,7 @@ class CpuStream final : public Stream {
   }
 
   Context context_;
+  CallRecorder recorder_;
   std::optional<CallerPin> pin_;
 };
 
