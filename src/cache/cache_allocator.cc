@@ -288,6 +288,24 @@ void CacheAllocator::Free(RequestSlot slot) {
   slots_.Release({&as_page, 1});
 }
 
+std::optional<PageId> CacheAllocator::Take(CachePool pool) {
+  PageAllocator& pages = const_cast<PageAllocator&>(std::as_const(*this).allocator(pool));
+  const Extension one{0, 1, SlotId(-1)};
+  const auto taken = pages.AllocExtend({&one, 1});
+  if (!taken) {
+    return std::nullopt;
+  }
+  return PageOf(taken->front(), pages.page_slots());
+}
+
+void CacheAllocator::SetWindow(PageId full, PageId swa) {
+  CACHALOT_CHECK_GT(full_.holders(full), 0);
+  CACHALOT_CHECK_GT(swa_.holders(swa), 0);
+  PageId& window = swa_of_[static_cast<size_t>(full.value)];
+  CACHALOT_CHECK_EQ(window.value, 0);
+  window = swa;
+}
+
 void CacheAllocator::Retain(const PageSet& pages) {
   full_.Retain(pages.full);
   swa_.Retain(pages.swa);
@@ -303,12 +321,16 @@ void CacheAllocator::Release(const PageSet& pages) {
   c128_.Release(pages.c128);
 }
 
-// Columns [begin, end); a window page that becomes free is no longer that of its full page.
+// A window page that becomes free is no longer that of its full page.
+void CacheAllocator::ReleaseWindow(PageId full, PageId swa) {
+  if (!swa_.Release({&swa, 1}).empty()) {
+    swa_of_[static_cast<size_t>(full.value)] = PageId(0);
+  }
+}
+
 void CacheAllocator::ReleaseSwa(const PageSet& pages, size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) {
-    if (!swa_.Release({&pages.swa[i], 1}).empty()) {
-      swa_of_[static_cast<size_t>(pages.full[i].value)] = PageId(0);
-    }
+    ReleaseWindow(pages.full[i], pages.swa[i]);
   }
 }
 

@@ -84,9 +84,13 @@ class CacheAllocator {
   // The request is over: all that it holds is given back, its slot too.
   void Free(RequestSlot slot);
 
-  // For holders other than requests.
+  // For holders other than requests. A page that is taken has that one holder; a window page is told
+  // apart by the full page whose tokens it has, which must have none yet.
+  std::optional<PageId> Take(CachePool pool);
+  void SetWindow(PageId full, PageId swa);
   void Retain(const PageSet& pages);
   void Release(const PageSet& pages);
+  void ReleaseWindow(PageId full, PageId swa);
 
   // Everything is free, whoever held it.
   void Clear();

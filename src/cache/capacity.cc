@@ -43,9 +43,11 @@ CachePlan PlanForPages(const CacheShape& shape, const CacheRows& rows, const Cac
   geometry.c128_page_entries = options.c128_page_entries;
   geometry.has_c4 = c4_layers > 0;
   geometry.window = shape.window;
-  // cache.I21: a full page is one entry, and every request may have one c128 page that is not full.
+  // cache.I21: a full page is one entry, but every request, and every text that ends in the prefix
+  // index or parts from another there, may have a c128 page that is not full.
   if (c128_layers > 0) {
-    geometry.c128_pages = full_pages / options.c128_page_entries + options.max_requests;
+    constexpr int64_t kPagesOfAText = 4;
+    geometry.c128_pages = CeilDiv(full_pages, kPagesOfAText) + options.max_requests;
   }
 
   plan.window = {"window", shape.num_window_layers(), (swa_pages + 1) * kPageTokens,

@@ -53,7 +53,7 @@ TEST(Capacity, HasRoomInC128PagesForWhateverTheFullPagesHold) {
     for (const int64_t requests : {1, 2, 5}) {
       const CachePlan plan =
           PlanForTokens(Shape(), Rows(), {.max_requests = requests}, full_pages * 128, 128).value();
-      EXPECT_EQ(plan.geometry.c128_pages, full_pages / 16 + requests);
+      EXPECT_EQ(plan.geometry.c128_pages, (full_pages + 3) / 4 + requests);
       // The most pages are begun where all requests but one have just begun theirs.
       for (int64_t begun = 1; requests * begun <= full_pages; begun += 16) {
         const int64_t rest = full_pages - (requests - 1) * begun;

@@ -92,6 +92,54 @@ LayerCache CachePools::draft_layer(int64_t layer) const {
   return ViewOf(places_.size() + static_cast<size_t>(layer), LayerPlace());
 }
 
+std::vector<Tensor> CachePools::PartRows(PagePart part, const PagePlace& place) const {
+  std::vector<Tensor> rows;
+  const auto add = [&](const std::vector<Buffer>& buffers, const PoolPlan& plan, int64_t begin,
+                       int64_t count) {
+    for (const Buffer& buffer : buffers) {
+      rows.push_back({static_cast<std::byte*>(buffer.data()) + begin * plan.row_bytes, DType::kU8,
+                      Shape({count * plan.row_bytes})});
+    }
+  };
+  if (part == PagePart::kHistory) {
+    add(c4_, plan_.c4, place.full.value * kC4PageEntries, kC4PageEntries);
+    add(index_, plan_.index, place.full.value * kC4PageEntries, kC4PageEntries);
+    add(c128_, plan_.c128, place.c128.value * plan_.geometry.c128_page_entries + place.c128_row, 1);
+    return rows;
+  }
+  add(window_, plan_.window, place.swa.value * kPageTokens, kPageTokens);
+  // cache.I18: the state of the last 4 positions.
+  for (int64_t layer = 0; layer < plan_.c4_state.buffers; ++layer) {
+    const StateView state = state_->view({4, layer});
+    const int64_t end = (place.swa.value + 1) * state.state_rows;
+    for (const Tensor& tensor : {state.attn, state.index}) {
+      const Tensor last = tensor.Rows(end - 4, end);
+      rows.push_back({last.data, DType::kU8, Shape({last.bytes()})});
+    }
+  }
+  return rows;
+}
+
+int64_t CachePools::part_bytes(PagePart part) const {
+  int64_t bytes = 0;
+  for (const Tensor& rows : PartRows(part, PagePlace())) {
+    bytes += rows.bytes();
+  }
+  return bytes;
+}
+
+void CachePools::CopyEntryRows(Stream& stream, const CopyEntries& move) {
+  const int64_t page = plan_.geometry.c128_page_entries;
+  const int64_t bytes = plan_.c128.row_bytes;
+  for (const Buffer& buffer : c128_) {
+    const auto rows = [&](PageId id) {
+      return Tensor{static_cast<std::byte*>(buffer.data()) + (id.value * page + move.begin) * bytes,
+                    DType::kU8, Shape({move.count * bytes})};
+    };
+    stream.Copy(rows(move.from), rows(move.to));
+  }
+}
+
 int64_t CachePools::bytes() const {
   int64_t total = state_->bytes();
   for (const auto* buffers : {&window_, &c4_, &index_, &c128_}) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cache/cache_move.h"
 #include "cache/capacity.h"
 #include "cache/shape.h"
 #include "cache/state_store.h"
@@ -49,6 +50,12 @@ class CachePools {
   LayerCache draft_layer(int64_t layer) const;
   // To be issued when a request slot is taken, before its first step.
   void ClearRequest(Stream& stream, RequestSlot slot) { state_->ClearRequest(stream, slot); }
+  // The rows that make up a part of a page, as bytes (kU8) on the device, layer by layer (cache.I31).
+  std::vector<Tensor> PartRows(PagePart part, const PagePlace& place) const;
+  // Their bytes in all, the same for every page.
+  int64_t part_bytes(PagePart part) const;
+  // Copies entries of a c128 page in every layer that has them.
+  void CopyEntryRows(Stream& stream, const CopyEntries& move);
   // Bytes that the device gave: those of the plan.
   int64_t bytes() const;
 
