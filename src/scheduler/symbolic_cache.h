@@ -1,0 +1,45 @@
+// The caches as symbols, for tests: each row holds the name of the text that it was made from, so
+// that a step which would read a wrong, stale or missing row is caught without a model.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cache/cache_allocator.h"
+#include "cache/cache_move.h"
+#include "scheduler/step_plan.h"
+
+namespace cachalot {
+
+class SymbolicCache {
+ public:
+  explicit SymbolicCache(const CacheGeometry& geometry);
+
+  void Move(const CacheMove& move);
+  // Runs an entry of a plan for a request that consists of `tokens` (those of the entry included),
+  // with the pages that it has in `cache`. Returns what went wrong, or nothing.
+  std::string Run(const CacheAllocator& cache, const PlannedRequest& entry,
+                  std::span<const int32_t> tokens);
+
+ private:
+  using Symbol = uint64_t;
+
+  std::vector<Symbol*> RowsOf(PagePart part, const PagePlace& place);
+
+  const CacheGeometry geometry_;
+  std::vector<Symbol> window_;      // by window slot
+  std::vector<Symbol> c4_state_;    // window page * 8 + position % 8
+  std::vector<Symbol> c4_;          // by c4 slot
+  std::vector<Symbol> c128_;        // by c128 slot
+  std::vector<Symbol> c128_state_;  // request slot * 128 + position % 128
+  std::array<std::map<HostSlot, std::vector<Symbol>>, 2> host_;
+};
+
+// The name of a text: equal for equal tokens, and hardly ever for others.
+std::vector<uint64_t> NamesOfPrefixes(std::span<const int32_t> tokens);
+
+}  // namespace cachalot
