@@ -71,6 +71,28 @@ Status CheckSchedulerOptions(const SchedulerOptions& options) {
   return {};
 }
 
+int64_t MostTokens(const SchedulerOptions& options) {
+  return std::min(options.max_context, options.geometry.full_pages * kPageTokens);
+}
+
+Status CheckRequest(const SchedulerOptions& options, const RequestSpec& spec) {
+  const auto prompt_tokens = static_cast<int64_t>(spec.prompt.size());
+  const int64_t most = MostTokens(options);
+  if (prompt_tokens == 0) {
+    return MakeError(StatusCode::kInvalidArgument, "the prompt has no tokens");
+  }
+  if (spec.max_new_tokens < 1) {
+    return MakeError(StatusCode::kInvalidArgument, "{} new tokens asked for, expected at least 1",
+                     spec.max_new_tokens);
+  }
+  if (prompt_tokens >= most) {
+    return MakeError(StatusCode::kInvalidArgument,
+                     "the prompt has {} tokens, but the {} holds {}, the answer included",
+                     prompt_tokens, most == options.max_context ? "context" : "cache", most);
+  }
+  return {};
+}
+
 Scheduler::Scheduler(const SchedulerOptions& options)
     : options_(options), cache_(options.geometry), index_(cache_, options.prefix) {
   CACHALOT_CHECK(CheckSchedulerOptions(options).has_value());
@@ -89,21 +111,9 @@ void Scheduler::Notify(const SchedulerEvent& event) const {
 }
 
 Status Scheduler::Submit(RequestSpec spec) {
+  CACHALOT_RETURN_IF_ERROR(CheckRequest(options_, spec));
   const auto prompt_tokens = static_cast<int64_t>(spec.prompt.size());
-  const int64_t cache_tokens = options_.geometry.full_pages * kPageTokens;
-  const int64_t most = std::min(options_.max_context, cache_tokens);
-  if (prompt_tokens == 0) {
-    return MakeError(StatusCode::kInvalidArgument, "the prompt has no tokens");
-  }
-  if (spec.max_new_tokens < 1) {
-    return MakeError(StatusCode::kInvalidArgument, "{} new tokens asked for, expected at least 1",
-                     spec.max_new_tokens);
-  }
-  if (prompt_tokens >= most) {
-    return MakeError(StatusCode::kInvalidArgument,
-                     "the prompt has {} tokens, but the {} holds {}, the answer included",
-                     prompt_tokens, most == cache_tokens ? "cache" : "context", most);
-  }
+  const int64_t most = MostTokens(options_);
   CACHALOT_CHECK(!requests_.contains(spec.id), "request {} is there already", spec.id);
   if (static_cast<int64_t>(waiting_.size()) >= options_.max_waiting) {
     return MakeError(StatusCode::kResourceExhausted, "the queue is full: {} requests wait",

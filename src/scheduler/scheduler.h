@@ -31,6 +31,10 @@ struct SchedulerOptions {
 // kInvalidArgument for chunks that are no whole pages, and for pools in which a request alone could
 // run out of pages other than full ones.
 Status CheckSchedulerOptions(const SchedulerOptions& options);
+// kInvalidArgument for a request that can never run, whatever else does.
+Status CheckRequest(const SchedulerOptions& options, const RequestSpec& spec);
+// Tokens that a request can have at most, its answer included.
+int64_t MostTokens(const SchedulerOptions& options);
 
 struct SchedulerStats {
   int64_t running = 0;
@@ -50,7 +54,7 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // kInvalidArgument: it can never run. kResourceExhausted: the queue is full.
+  // As CheckRequest; kResourceExhausted: the queue is full.
   Status Submit(RequestSpec spec);
   // Ends with the next plan. Unknown ids are passed over: it may have ended just now.
   void Cancel(RequestId id);
