@@ -1,17 +1,21 @@
-// The two parts of a cached page, kept and evicted apart (docs/contracts/cache.md, I24).
+// PagePart: the two parts of a page's content, kept and evicted apart from each other.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace cachalot {
 
 enum class PagePart : uint8_t {
-  kHistory,  // c4 entries, index keys and the c128 entry of its tokens
-  kWindow,   // window rows of its tokens, and the c4 state at its end
+  kHistory,  // compressed rows and index keys of the page's tokens
+  kWindow,   // their window rows, and the compressors' state at the page's end
 };
-inline constexpr PagePart kPageParts[] = {PagePart::kHistory, PagePart::kWindow};
+inline constexpr std::array<PagePart, 2> kPageParts = {PagePart::kHistory, PagePart::kWindow};
 
-inline const char* NameOf(PagePart part) {
+inline constexpr size_t IndexOf(PagePart part) { return static_cast<size_t>(part); }
+
+inline constexpr const char* NameOf(PagePart part) {
   return part == PagePart::kHistory ? "history" : "window";
 }
 
