@@ -22,6 +22,13 @@ struct Writer {
   std::string operator()(const FromHost& move) const {
     return fmt::format("from-host {} {} {}", NameOf(move.part), move.from, TextOf(move.to));
   }
+  std::string operator()(const ToDisk& move) const {
+    return fmt::format("to-disk {} {} {}", NameOf(move.part), TextOf(move.from),
+                       HexOf(move.page->key));
+  }
+  std::string operator()(const UseOnDisk& move) const {
+    return fmt::format("use-on-disk {}", HexOf(move.key));
+  }
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "cache/ids.h"
+#include "cache/page_key.h"
 #include "cache/page_part.h"
 
 namespace cachalot {
@@ -51,7 +52,29 @@ struct FromHost {
   bool operator==(const FromHost&) const = default;
 };
 
-using CacheMove = std::variant<ClearRequest, CopyEntries, ToHost, FromHost>;
+struct ToDisk {
+  PagePart part = PagePart::kHistory;
+  PagePlace from;
+  std::shared_ptr<const PageIdentity> page;
+  bool operator==(const ToDisk&) const = default;
+};
+// What is on disk of this page was used.
+struct UseOnDisk {
+  PageKey key;
+  bool operator==(const UseOnDisk&) const = default;
+};
+
+using CacheMove = std::variant<ClearRequest, CopyEntries, ToHost, FromHost, ToDisk, UseOnDisk>;
+
+// A part to be read from disk into the host tier, at any time: nothing uses the slot before
+// PrefixIndex::Fetched.
+struct DiskFetch {
+  int64_t id = 0;
+  PageKey key;
+  PagePart part = PagePart::kHistory;
+  HostSlot to;
+  bool operator==(const DiskFetch&) const = default;
+};
 
 // One line, for traces.
 std::string TextOf(const CacheMove& move);

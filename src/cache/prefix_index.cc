@@ -1,6 +1,7 @@
 #include "cache/prefix_index.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr auto kDevice = CacheTier::kDevice;
 constexpr auto kHost = CacheTier::kHost;
+constexpr auto kDisk = CacheTier::kDisk;
 constexpr auto kHistory = PagePart::kHistory;
 constexpr auto kWindow = PagePart::kWindow;
 
@@ -18,8 +20,9 @@ HostSlot& HostSlotOf(PrefixNode& node, PagePart part) {
   return node.host[static_cast<size_t>(part)];
 }
 
-bool HasPart(const PrefixNode& node, PagePart part, bool with_host) {
-  return node.Has(kDevice, part) || (with_host && node.Has(kHost, part));
+bool HasPart(const PrefixNode& node, PagePart part, CacheTier lowest) {
+  return node.Has(kDevice, part) || (lowest >= kHost && node.Has(kHost, part)) ||
+         (lowest >= kDisk && node.Has(kDisk, part));
 }
 
 // Nothing of a path is evicted while this lives.
@@ -59,13 +62,13 @@ PrefixTree::Page PrefixIndex::PageOf(std::span<const int32_t> tokens, int64_t pa
 }
 
 // The nodes of the tokens' pages, for as long as their history is there.
-PrefixIndex::Path PrefixIndex::Walk(std::span<const int32_t> tokens, bool with_host) const {
+PrefixIndex::Path PrefixIndex::Walk(std::span<const int32_t> tokens, CacheTier lowest) const {
   Path path;
   const PrefixNode* parent = &tree_.root();
   const int64_t most = (static_cast<int64_t>(tokens.size()) - 1) / kPageTokens;
   for (int64_t page = 0; page < most; ++page) {
     PrefixNode* node = tree_.Find(*parent, PageOf(tokens, page));
-    if (node == nullptr || !HasPart(*node, kHistory, with_host)) {
+    if (node == nullptr || !HasPart(*node, kHistory, lowest)) {
       break;
     }
     path.push_back(node);
@@ -80,11 +83,11 @@ size_t PrefixIndex::FirstWindow(size_t num_pages) const {
   return static_cast<size_t>(std::max<int64_t>(0, end - cache_.geometry().window) / kPageTokens);
 }
 
-int64_t PrefixIndex::Resumable(const Path& path, bool with_host) const {
+int64_t PrefixIndex::Resumable(const Path& path, CacheTier lowest) const {
   for (size_t num_pages = path.size(); num_pages > 0; --num_pages) {
     const auto windows = std::span(path).first(num_pages).subspan(FirstWindow(num_pages));
     if (std::ranges::all_of(
-            windows, [&](const PrefixNode* node) { return HasPart(*node, kWindow, with_host); })) {
+            windows, [&](const PrefixNode* node) { return HasPart(*node, kWindow, lowest); })) {
       return static_cast<int64_t>(num_pages);
     }
   }
@@ -92,7 +95,7 @@ int64_t PrefixIndex::Resumable(const Path& path, bool with_host) const {
 }
 
 int64_t PrefixIndex::Match(std::span<const int32_t> tokens) const {
-  return tokens.empty() ? 0 : Resumable(Walk(tokens, true), true);
+  return tokens.empty() ? 0 : Resumable(Walk(tokens, kHost), kHost);
 }
 
 int64_t PrefixIndex::Adopt(RequestSlot slot, std::span<const int32_t> tokens,
@@ -100,9 +103,9 @@ int64_t PrefixIndex::Adopt(RequestSlot slot, std::span<const int32_t> tokens,
   if (tokens.empty()) {
     return 0;
   }
-  for (const bool with_host : {true, false}) {
-    Path path = Walk(tokens, with_host);
-    path.resize(static_cast<size_t>(Resumable(path, with_host)));
+  for (const CacheTier lowest : {kHost, kDevice}) {
+    Path path = Walk(tokens, lowest);
+    path.resize(static_cast<size_t>(Resumable(path, lowest)));
     if (path.empty()) {
       continue;
     }
@@ -116,6 +119,11 @@ int64_t PrefixIndex::Adopt(RequestSlot slot, std::span<const int32_t> tokens,
         tree_.MarkUsed(*path[i], kDevice, kWindow);
       }
       MarkPathUsed(path.back());
+      for (const PrefixNode* node : path) {
+        if (node->HasOnDisk()) {
+          moves.push_back(UseOnDisk{node->key});
+        }
+      }
       return static_cast<int64_t>(path.size());
     }
   }
@@ -228,15 +236,14 @@ void PrefixIndex::Insert(RequestSlot slot, std::span<const int32_t> tokens, bool
     if (child == nullptr) {
       break;
     }
-    if (node->children.size() == 2 && !node->landmark) {
-      node->landmark = true;  // where prompts part
-      if (node->Has(kDevice, kWindow)) {
-        tree_.MarkUsed(*node, kDevice, kWindow);
-      }
+    if (node != &tree_.root() && node->children.size() == 2) {
+      MakeLandmark(*node);  // where prompts part
+    }
+    if ((landmark && page + 1 == num_pages) || child->depth % kLandmarkPages == 0) {
+      MakeLandmark(*child);
     }
     const auto column = static_cast<size_t>(page);
     const bool has_window = held.swa[column].value > 0;
-    child->landmark |= (landmark && page + 1 == num_pages) || child->depth % kLandmarkPages == 0;
     if (!child->Has(kDevice, kHistory) || (has_window && !child->Has(kDevice, kWindow))) {
       const auto group = static_cast<size_t>(page / cache_.geometry().c128_page_entries);
       TakeOver(*child, {.full = {held.full[column]},
@@ -262,8 +269,19 @@ void PrefixIndex::TakeOver(PrefixNode& node, const PageSet& pages) {
                  .c128 = pages.c128[0],
                  .c128_row = (node.depth - 1) % cache_.geometry().c128_page_entries};
   tree_.MarkUsed(node, kDevice, kHistory);
+  SaveToDisk(node, kHistory);
   if (node.Has(kDevice, kWindow)) {
     ListWindow(node, kDevice);
+    if (node.landmark) {
+      SaveToDisk(node, kWindow);
+    }
+  }
+}
+
+void PrefixIndex::MakeLandmark(PrefixNode& node) {
+  if (!std::exchange(node.landmark, true) && node.Has(kDevice, kWindow)) {
+    tree_.MarkUsed(node, kDevice, kWindow);
+    SaveToDisk(node, kWindow);
   }
 }
 
@@ -273,7 +291,7 @@ void PrefixIndex::MarkPathUsed(PrefixNode* node) {
     tree_.MarkUsed(*node, kDevice, kWindow);
   }
   for (; node != &tree_.root(); node = node->parent) {
-    for (const CacheTier tier : {kDevice, kHost}) {
+    for (const CacheTier tier : {kDevice, kHost, kDisk}) {
       if (node->Has(tier, kHistory)) {
         tree_.MarkUsed(*node, tier, kHistory);
       }
@@ -398,7 +416,17 @@ void PrefixIndex::Clear() {
       tree_.Prune(node);
     }
   };
+  // Disk reads that are under way keep their host slots until they have ended.
+  for (auto& [id, fetch] : fetching_) {
+    if (fetch.node != nullptr) {
+      --fetch.node->pins;
+      fetch.node->fetching = {};
+      fetch.node = nullptr;
+    }
+  }
+  moves_.clear();
   for (const PagePart part : kPageParts) {
+    clear(kDisk, part, [&](PrefixNode& node) { DropDisk(node, part); });
     clear(kHost, part, [&](PrefixNode& node) { DropHost(node, part); });
   }
   clear(kDevice, kWindow, [&](PrefixNode& node) {
@@ -423,8 +451,11 @@ PrefixStats PrefixIndex::stats() const {
           .device_windows = count(kDevice, kWindow),
           .host_pages = count(kHost, kHistory),
           .host_windows = count(kHost, kWindow),
+          .disk_pages = count(kDisk, kHistory),
+          .disk_windows = count(kDisk, kWindow),
           .evictions = evictions_,
-          .from_host = from_host_};
+          .from_host = from_host_,
+          .from_disk = from_disk_};
 }
 
 void PrefixIndex::CheckConsistency() const {
@@ -441,8 +472,11 @@ void PrefixIndex::CheckConsistency() const {
   }
   for (const PagePart part : kPageParts) {
     const auto index = static_cast<size_t>(part);
+    const auto under_way = std::ranges::count_if(
+        fetching_, [&](const auto& fetch) { return fetch.second.part == part; });
     CACHALOT_CHECK_EQ(
-        static_cast<int64_t>(free_host_[index].size() + tree_.order(kHost, part).size()),
+        static_cast<int64_t>(free_host_[index].size() + tree_.order(kHost, part).size()) +
+            under_way,
         options_.host_slots[index]);
   }
 }

@@ -5,19 +5,25 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "cache/cache_allocator.h"
 #include "cache/cache_move.h"
+#include "cache/disk_catalog.h"
 #include "cache/prefix_tree.h"
 
 namespace cachalot {
 
 struct PrefixOptions {
-  bool enabled = true;                         // false: nothing is inserted, nothing found
-  std::array<int64_t, 2> host_slots = {0, 0};  // pages that the host tier has room for, by PagePart
+  bool enabled = true;  // false: nothing is inserted, nothing found
+  // Pages that the host and the disk tier have room for, by PagePart. What is on disk gets to the
+  // device through the host tier.
+  std::array<int64_t, 2> host_slots = {0, 0};
+  std::array<int64_t, 2> disk_slots = {0, 0};
+  PageKey root;  // of the pages on disk
 };
 
 struct PrefixStats {
@@ -26,8 +32,11 @@ struct PrefixStats {
   int64_t device_windows = 0;
   int64_t host_pages = 0;
   int64_t host_windows = 0;
+  int64_t disk_pages = 0;
+  int64_t disk_windows = 0;
   int64_t evictions = 0;  // parts that left the device
   int64_t from_host = 0;  // parts that came back
+  int64_t from_disk = 0;  // parts that came to the host tier
 };
 
 class PrefixIndex {
@@ -52,6 +61,16 @@ class PrefixIndex {
   // Forgets everything, in all tiers.
   void Clear();
 
+  // What the disk tier has from earlier runs, parents before children.
+  void Restore(std::span<const StoredPage> pages);
+  // Whether more of these tokens could be resumed if it were not on disk alone, and is on its way
+  // now: what is not yet is added to `fetches`. False where the host tier has no room for it.
+  bool Fetch(std::span<const int32_t> tokens, std::vector<DiskFetch>& fetches);
+  // A fetch has come to its end. Not ok: the disk had it no more.
+  void Fetched(int64_t id, bool ok);
+  // Moves that inserting has brought about, to be carried out before any that are planned later.
+  void TakeMoves(std::vector<CacheMove>& moves);
+
   // No more than these pages could be evicted.
   int64_t device_pages() const {
     return static_cast<int64_t>(tree_.order(CacheTier::kDevice, PagePart::kHistory).size());
@@ -64,8 +83,9 @@ class PrefixIndex {
   using Path = std::vector<PrefixNode*>;
 
   PrefixTree::Page PageOf(std::span<const int32_t> tokens, int64_t page) const;
-  Path Walk(std::span<const int32_t> tokens, bool with_host) const;
-  int64_t Resumable(const Path& path, bool with_host) const;
+  // The functions of a tier see it and those above it.
+  Path Walk(std::span<const int32_t> tokens, CacheTier lowest) const;
+  int64_t Resumable(const Path& path, CacheTier lowest) const;
   size_t FirstWindow(size_t num_pages) const;
   bool BringBack(std::span<PrefixNode* const> path, std::vector<CacheMove>& moves);
   bool BringBackGroup(std::span<PrefixNode* const> group, std::vector<CacheMove>& moves);
@@ -74,6 +94,12 @@ class PrefixIndex {
   void TakeOver(PrefixNode& node, const PageSet& pages);
   void MarkPathUsed(PrefixNode* node);
   void ListWindow(PrefixNode& node, CacheTier tier);
+  void MakeLandmark(PrefixNode& node);
+  void SaveToDisk(PrefixNode& node, PagePart part);
+  void ListOnDisk(PrefixNode& node, PagePart part);
+  void DropDisk(PrefixNode& node, PagePart part);
+  std::vector<std::pair<PrefixNode*, PagePart>> OnDiskAlone(
+      std::span<PrefixNode* const> path) const;
   bool EvictWindow(std::vector<CacheMove>& moves);
   bool EvictHistory(std::vector<CacheMove>& moves);
   void DropWindow(PrefixNode& node, std::vector<CacheMove>& moves);
@@ -82,12 +108,22 @@ class PrefixIndex {
   std::optional<HostSlot> TakeHostSlot(PagePart part);
   void DropHost(PrefixNode& node, PagePart part);
 
+  struct Fetching {
+    PrefixNode* node = nullptr;  // null: forgotten meanwhile
+    PagePart part = PagePart::kHistory;
+    HostSlot to;
+  };
+
   CacheAllocator& cache_;
   const PrefixOptions options_;
   PrefixTree tree_;
   std::array<std::vector<HostSlot>, 2> free_host_;
+  std::map<int64_t, Fetching> fetching_;
+  std::vector<CacheMove> moves_;  // for TakeMoves
+  int64_t next_fetch_ = 1;
   int64_t evictions_ = 0;
   int64_t from_host_ = 0;
+  int64_t from_disk_ = 0;
 };
 
 }  // namespace cachalot

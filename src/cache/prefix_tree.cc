@@ -17,14 +17,18 @@ uint64_t HashOf(PrefixTree::Page tokens) {
 
 bool PrefixNode::Has(CacheTier tier, PagePart part) const {
   if (tier == CacheTier::kHost) {
-    return host[static_cast<size_t>(part)].value > 0;
+    return host[IndexOf(part)].value > 0;
+  }
+  if (tier == CacheTier::kDisk) {
+    return on_disk[IndexOf(part)];
   }
   return (part == PagePart::kHistory ? device.full : device.swa).value > 0;
 }
 
 bool PrefixNode::HasAnything() const {
   for (const PagePart part : kPageParts) {
-    if (Has(CacheTier::kDevice, part) || Has(CacheTier::kHost, part)) {
+    if (Has(CacheTier::kDevice, part) || Has(CacheTier::kHost, part) ||
+        Has(CacheTier::kDisk, part)) {
       return true;
     }
   }

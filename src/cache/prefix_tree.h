@@ -10,11 +10,13 @@
 #include <unordered_map>
 
 #include "cache/cache_move.h"
+#include "cache/page_key.h"
 
 namespace cachalot {
 
 // Where a part can be.
-enum class CacheTier : uint8_t { kDevice, kHost };
+enum class CacheTier : uint8_t { kDevice, kHost, kDisk };
+inline constexpr size_t kCacheTiers = 3;
 
 // One page of tokens behind all pages above it.
 struct PrefixNode {
@@ -24,17 +26,21 @@ struct PrefixNode {
   std::unordered_map<uint64_t, std::unique_ptr<PrefixNode>> children;  // by a hash of their tokens
   PagePlace device;              // full and c128 are the history, swa the window
   std::array<HostSlot, 2> host;  // by PagePart
-  int pins = 0;                  // in use by somebody who plans: nothing is evicted
-  bool landmark = false;         // its window is worth keeping (I28)
+  std::array<bool, 2> on_disk = {};
+  std::array<bool, 2> fetching = {};  // being read from disk
+  PageKey key;            // of the root's children and below, where there is a disk tier
+  int pins = 0;           // in use by somebody who plans: nothing is evicted
+  bool landmark = false;  // its window is worth keeping (I28)
 
   bool Has(CacheTier tier, PagePart part) const;
   bool HasAnything() const;
+  bool HasOnDisk() const { return on_disk[0] || on_disk[1]; }
 
  private:
   friend class PrefixTree;
   using List = std::list<PrefixNode*>;
-  std::array<List::iterator, 4> place_in_;
-  std::array<bool, 4> is_in_ = {};
+  std::array<List::iterator, 2 * kCacheTiers> place_in_;
+  std::array<bool, 2 * kCacheTiers> is_in_ = {};
 };
 
 class PrefixTree {
@@ -65,7 +71,7 @@ class PrefixTree {
   }
 
   PrefixNode root_;
-  std::array<List, 4> lists_;
+  std::array<List, 2 * kCacheTiers> lists_;
   int64_t size_ = 0;
 };
 

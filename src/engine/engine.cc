@@ -81,8 +81,8 @@ Result<std::unique_ptr<Engine>> Engine::New(Device& device, ModelConfig config, 
   CACHALOT_RETURN_IF_ERROR(CheckSchedulerOptions(scheduler));
   loop_options.plan_ahead = options.plan_ahead;
   loop_options.before_plan = options.before_plan;
-  auto loop = std::make_unique<StepLoop>(std::make_unique<Executor>(std::move(executor)),
-                                         loop_options);
+  auto loop =
+      std::make_unique<StepLoop>(std::make_unique<Executor>(std::move(executor)), loop_options);
   if (options.on_trace) {
     options.on_trace(TraceHeader(scheduler));
     loop->scheduler().Observe(
@@ -115,11 +115,13 @@ Result<RequestId> Engine::Submit(EngineRequest request) {
   CACHALOT_RETURN_IF_ERROR(CheckSamplingIds(request.sampling, config_.vocab_size));
   for (size_t i = 0; i < request.prompt.size(); ++i) {
     if (request.prompt[i] < 0 || request.prompt[i] >= config_.vocab_size) {
-      return MakeError(StatusCode::kInvalidArgument, "token {} of the prompt is {}, expected 0 to {}",
-                       i, request.prompt[i], config_.vocab_size - 1);
+      return MakeError(StatusCode::kInvalidArgument,
+                       "token {} of the prompt is {}, expected 0 to {}", i, request.prompt[i],
+                       config_.vocab_size - 1);
     }
   }
-  if (request.top_logprobs && (*request.top_logprobs < 0 || *request.top_logprobs > kMaxTopLogprobs)) {
+  if (request.top_logprobs &&
+      (*request.top_logprobs < 0 || *request.top_logprobs > kMaxTopLogprobs)) {
     return MakeError(StatusCode::kInvalidArgument, "top_logprobs is {}, expected 0 to {}",
                      *request.top_logprobs, kMaxTopLogprobs);
   }

@@ -31,7 +31,7 @@ struct EngineOptions {
   std::vector<int64_t> capture_sizes;  // empty: DefaultCaptureSizes
   int64_t max_waiting = 1 << 20;
   bool plan_ahead = false;
-  std::function<void(Scheduler&)> before_plan;           // for drills
+  std::function<void(Scheduler&)> before_plan;            // for drills
   std::function<void(const std::string& line)> on_trace;  // the scheduler's trace, line by line
 };
 

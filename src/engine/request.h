@@ -15,7 +15,7 @@ namespace cachalot {
 
 struct GeneratedToken {
   int32_t id = 0;
-  int64_t index = 0;                     // in the answer, from 0
+  int64_t index = 0;                      // in the answer, from 0
   std::optional<TokenLogprobs> logprobs;  // where they were asked for
 };
 

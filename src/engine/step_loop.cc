@@ -181,7 +181,8 @@ Status StepLoop::SampleTokens(std::vector<Sample>& samples) {
   }
   const auto vocab = static_cast<size_t>(executor_->config().vocab_size);
   for (size_t begin = 0; begin < samples.size(); begin += kRowsAtOnce) {
-    const auto some = std::span(samples).subspan(begin, std::min(kRowsAtOnce, samples.size() - begin));
+    const auto some =
+        std::span(samples).subspan(begin, std::min(kRowsAtOnce, samples.size() - begin));
     std::vector<int32_t> rows;
     for (const Sample& sample : some) {
       rows.push_back(sample.row);

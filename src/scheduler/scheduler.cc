@@ -35,6 +35,7 @@ struct Scheduler::Request {
   Rank rank;
 
   bool cancelled = false;
+  bool fetched = false;             // it has had its parts read from disk
   std::optional<RequestSlot> slot;  // while it runs
   int64_t planned = 0;              // tokens that plans have run, or will have
   int64_t kept = 0;                 // of these, in the prefix index
@@ -152,8 +153,10 @@ StepPlan Scheduler::Plan(Ticks now) {
   CACHALOT_CHECK_LE(planned_ - completed_, 1);
   StepPlan plan;
   plan.number = ++planned_;
+  index_.TakeMoves(plan.moves);
   EndOverdue(now, plan);
   KeepPages();
+  index_.TakeMoves(plan.moves);
   PlanSingleTokens(plan);
   AdmitWaiting(plan);
   PlanPrompts(plan);
@@ -271,7 +274,7 @@ void Scheduler::AdmitWaiting(StepPlan& plan) {
     if (looks-- == 0) {
       return;
     }
-    if (request->pending > 0 || WaitsForPrefix(*request)) {
+    if (request->pending > 0 || WaitsForPrefix(*request) || WaitsForDisk(plan, *request)) {
       continue;
     }
     while (!Admit(plan, *request)) {
@@ -358,6 +361,22 @@ bool Scheduler::WaitsForPrefix(const Request& request) const {
     }
   }
   return false;
+}
+
+// S15: once only, so that a host tier too small for two cannot keep both waiting.
+bool Scheduler::WaitsForDisk(StepPlan& plan, Request& request) {
+  if (request.run_whole_prompt || request.fetched) {
+    return false;
+  }
+  const size_t before = plan.fetches.size();
+  const bool waits = index_.Fetch(request.tokens, plan.fetches);
+  request.fetched = plan.fetches.size() > before;
+  return waits;
+}
+
+void Scheduler::Fetched(int64_t fetch, bool ok) {
+  Notify({.kind = SchedulerEvent::Kind::kFetched, .fetch = fetch, .ok = ok});
+  index_.Fetched(fetch, ok);
 }
 
 bool Scheduler::RetractLowerPriority(StepPlan& plan, const Request& request) {

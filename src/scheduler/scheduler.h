@@ -66,6 +66,10 @@ class Scheduler {
   // A step went wrong: nothing that the device holds can be trusted. Ends all running requests,
   // forgets plans without Complete and the whole index.
   std::vector<EndedRequest> Fail();
+  // A fetch of some plan has ended; not ok: the disk tier had it no more.
+  void Fetched(int64_t fetch, bool ok);
+  // What the disk tier has from earlier runs; before the first plan.
+  void Restore(std::span<const StoredPage> pages) { index_.Restore(pages); }
   // Sends a running request back to wait, as shortage of pages would. Not while a plan is yet to be
   // run. For drills and tests.
   void Retract(RequestId id);
@@ -104,6 +108,7 @@ class Scheduler {
   bool Admit(StepPlan& plan, Request& request);
   bool ReservePages(StepPlan& plan);
   bool WaitsForPrefix(const Request& request) const;
+  bool WaitsForDisk(StepPlan& plan, Request& request);
   bool RetractLowerPriority(StepPlan& plan, const Request& request);
   void RetractFrom(StepPlan* plan, Request& request);
   void InsertPages(Request& request, bool landmark);

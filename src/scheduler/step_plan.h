@@ -27,6 +27,7 @@ struct StepPlan {
   int64_t number = 0;                    // from 1
   std::vector<CacheMove> moves;          // before the step, in this order
   std::vector<PlannedRequest> requests;  // may be empty: then there is no step
+  std::vector<DiskFetch> fetches;        // to be begun, and reported by Scheduler::Fetched
   std::vector<EndedRequest> ended;       // by the scheduler, since the last plan
 
   bool operator==(const StepPlan&) const = default;

@@ -29,6 +29,8 @@ std::vector<OptionField> FieldsOf(SchedulerOptions& options) {
           {"window", &geometry.window, 1},
           {"host_pages", &options.prefix.host_slots[0], 0},
           {"host_windows", &options.prefix.host_slots[1], 0},
+          {"disk_pages", &options.prefix.disk_slots[0], 0},
+          {"disk_windows", &options.prefix.disk_slots[1], 0},
           {"chunk_tokens", &options.chunk_tokens, kPageTokens},
           {"max_context", &options.max_context, 1},
           {"max_waiting", &options.max_waiting, 0}};
@@ -45,11 +47,19 @@ OrderedJson DecisionOf(const StepPlan& plan) {
     requests.push_back(
         {entry.id.value, entry.slot.value, entry.start.value, entry.ids.size(), entry.samples});
   }
+  OrderedJson fetches = OrderedJson::array();
+  for (const DiskFetch& fetch : plan.fetches) {
+    fetches.push_back({fetch.id, NameOf(fetch.part), fetch.to.value});
+  }
   OrderedJson ended = OrderedJson::array();
   for (const EndedRequest& end : plan.ended) {
     ended.push_back({end.id.value, NameOf(end.reason)});
   }
-  return {{"step", plan.number}, {"moves", moves}, {"run", requests}, {"ended", ended}};
+  return {{"step", plan.number},
+          {"moves", moves},
+          {"run", requests},
+          {"fetch", fetches},
+          {"ended", ended}};
 }
 
 const char* NameOf(Kind kind) {
@@ -66,6 +76,8 @@ const char* NameOf(Kind kind) {
       return "fail";
     case Kind::kRetract:
       return "retract";
+    case Kind::kFetched:
+      return "fetched";
   }
   return "?";
 }
@@ -95,6 +107,7 @@ class Replay {
   int64_t line_ = 0;
   std::unique_ptr<Scheduler> scheduler_;
   std::set<int64_t> ids_;
+  std::set<int64_t> fetches_;              // under way
   std::deque<std::set<int64_t>> samples_;  // of plans that are not complete
   ReplayResult result_;
 };
@@ -168,6 +181,9 @@ Status Replay::Plan(const Json& line) {
   if (Json::parse(found) != Json::parse(wanted, nullptr, false)) {
     return Bad(fmt::format("the plan differs: recorded {}, replayed {}", wanted, found));
   }
+  for (const DiskFetch& fetch : plan.fetches) {
+    fetches_.insert(fetch.id);
+  }
   if (!plan.requests.empty()) {
     std::set<int64_t>& samples = samples_.emplace_back();
     for (const PlannedRequest& entry : plan.requests) {
@@ -240,6 +256,15 @@ Status Replay::Apply(const Json& line) {
     }
     return {};
   }
+  if (name == NameOf(Kind::kFetched)) {
+    CACHALOT_ASSIGN_OR_RETURN(const int64_t fetch, Integer(line, "fetch", 0, kNever));
+    CACHALOT_ASSIGN_OR_RETURN(const int64_t ok, Integer(line, "ok", 0, 1));
+    if (fetches_.erase(fetch) == 0) {
+      return Bad(fmt::format("fetch {} is not under way", fetch));
+    }
+    scheduler_->Fetched(fetch, ok == 1);
+    return {};
+  }
   return Bad("expected an event");
 }
 
@@ -280,6 +305,10 @@ std::string TraceLine(const SchedulerEvent& event) {
         json["sampled"].push_back(
             {{"id", token.id.value}, {"token", token.token}, {"stop", int{token.stop}}});
       }
+      break;
+    case Kind::kFetched:
+      json["fetch"] = event.fetch;
+      json["ok"] = int{event.ok};
       break;
     case Kind::kFail:
       break;

@@ -1,5 +1,6 @@
 // A trace of the scheduler: its options, then every event and every plan, a JSON object a line.
-// Replayed, the events give the same plans, or the first that differs is named.
+// Replayed, the events give the same plans, or the first that differs is named. A trace begins with an
+// empty cache: a scheduler that found pages on disk cannot be replayed.
 #pragma once
 
 #include <functional>
@@ -16,13 +17,15 @@ namespace cachalot {
 
 // What happened to a scheduler; views of the caller's data, good during the call alone.
 struct SchedulerEvent {
-  enum class Kind : uint8_t { kSubmit, kCancel, kPlan, kComplete, kFail, kRetract };
+  enum class Kind : uint8_t { kSubmit, kCancel, kPlan, kComplete, kFail, kRetract, kFetched };
   Kind kind = Kind::kPlan;
   const RequestSpec* spec = nullptr;           // kSubmit
   RequestId id;                                // kCancel, kRetract
   Ticks now = 0;                               // kPlan
   const StepPlan* plan = nullptr;              // kPlan: what came of it
   std::span<const SampledToken> sampled = {};  // kComplete
+  int64_t fetch = 0;                           // kFetched
+  bool ok = false;                             // kFetched
 };
 
 // The first line of a trace.
