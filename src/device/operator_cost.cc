@@ -134,7 +134,10 @@ OperatorCost CostOf(const StoreRowsParams& params) {
 }
 
 OperatorCost CostOf(const CompressorParams& params) {
-  const int64_t closed = params.entry_slots.num_elements();
+  int64_t closed = 0;
+  ForEachRequest(params.requests, [&](int64_t begin, int64_t end, int64_t position) {
+    closed += (position + end - begin) / params.ratio - position / params.ratio;
+  });
   const int64_t rows = params.ratio == 4 ? 2 * params.ratio : params.ratio;
   // Every token's row is written to the ring; the rows of a closed entry are read, from there or
   // from this step.

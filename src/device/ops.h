@@ -136,9 +136,10 @@ struct StoreRowsParams {
 };
 
 // Where the requests of a step stand: request b owns tokens [query_starts[b], query_starts[b + 1])
-// at the positions start_pos[b], start_pos[b] + 1, ...
+// at the positions start_pos[b], start_pos[b] + 1, ... Tokens from query_starts[B] on belong to
+// nobody: they fill a step up to a size that was recorded, and change nothing for the others.
 struct StepRequests {
-  Tensor query_starts;  // I32 [B + 1], from 0 to T, never falling
+  Tensor query_starts;  // I32 [B + 1], from 0 to at most T, never falling
   Tensor start_pos;     // I32 [B]
 };
 
@@ -168,9 +169,10 @@ struct CompressorParams {
   Tensor state_pages;      // I32 [B, n]; n = 1 where the ring belongs to the request
   int64_t state_span = 0;  // positions of one state page
   int64_t state_rows = 0;  // rows of one state page, a multiple of c * ratio
-  Tensor
-      entry_slots;  // I32 [N]: rows of pool for the entries that this step closes, in request order
-  RowPool pool;     // width W
+  // I32 [N]: rows of pool for the entries that this step closes, in request order. Where there are
+  // more elements than entries, the rest is not looked at.
+  Tensor entry_slots;
+  RowPool pool;  // width W
 };
 
 // Picks the top_k cache entries with the largest scores for each token, among the complete ones:
@@ -188,7 +190,7 @@ struct IndexerParams {
   int64_t page_entries = 0;
   StepRequests requests;
   int64_t top_k = 0;
-  Tensor selected;  // I32 [T, top_k]
+  Tensor selected;  // I32 [T, top_k]; all -1 for tokens of nobody
 };
 
 // Attention of each token over a range of the window cache and over compressed entries; one row is
@@ -214,7 +216,7 @@ struct AttentionParams {
   Tensor entry_pages;  // I32 [B, n]
   int64_t page_entries = 0;
   Tensor selected;  // I32 [T, K], rising then -1; empty: all e < (position + 1) / ratio
-  Tensor o;         // activation [T, h, D]
+  Tensor o;         // activation [T, h, D]; zeros for tokens of nobody
 };
 
 // Which experts take a token, and with what weight.

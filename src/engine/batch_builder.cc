@@ -32,24 +32,60 @@ WindowRanges WindowRanges::Block(int64_t start, int64_t size, int64_t window) {
 }
 
 Result<BatchBuilder> BatchBuilder::New(Device& device, const CacheGeometry& geometry,
-                                       int64_t max_tokens, int64_t max_requests,
-                                       int64_t max_context) {
-  const int64_t pages = CeilDiv(max_context, kPageTokens) + 1;
-  const int64_t c128_pages = CeilDiv(max_context / 128 + 1, geometry.c128_page_entries) + 1;
-  const int64_t elements = 5 * Padded(max_tokens) + 2 * Padded(max_tokens + max_requests) +
-                           3 * Padded(max_requests + 1) + 3 * Padded(max_requests * pages) +
-                           Padded(max_requests * c128_pages);
+                                       const StepLimits& limits, TableWidth width) {
+  const int64_t columns = CeilDiv(limits.context, kPageTokens) + 1;
+  const int64_t c128_columns = CeilDiv(limits.context / 128 + 1, geometry.c128_page_entries) + 1;
+  const int64_t elements = 7 * Padded(limits.tokens) + Padded(limits.requests + 1) +
+                           2 * Padded(limits.requests) + 3 * Padded(limits.requests * columns) +
+                           Padded(limits.requests * c128_columns);
   CACHALOT_ASSIGN_OR_RETURN(Buffer buffer,
                             device.Allocate(elements * static_cast<int64_t>(sizeof(int32_t))));
-  return BatchBuilder(std::move(buffer));
+  return BatchBuilder(std::move(buffer), limits, width, columns, c128_columns);
 }
 
-Tensor BatchBuilder::Place(Stream& stream, std::span<const int32_t> values, Shape shape) {
+BatchBuilder::BatchBuilder(Buffer buffer, const StepLimits& limits, TableWidth width,
+                           int64_t columns, int64_t c128_columns)
+    : buffer_(std::move(buffer)),
+      limits_(limits),
+      width_(width),
+      columns_(columns),
+      c128_columns_(c128_columns) {}
+
+Tensor BatchBuilder::NextField(int64_t most, Shape shape) {
   const Tensor tensor{static_cast<int32_t*>(buffer_.data()) + used_, DType::kI32, shape};
-  CACHALOT_CHECK_EQ(tensor.num_elements(), static_cast<int64_t>(values.size()));
-  used_ += Padded(tensor.num_elements());
+  CACHALOT_CHECK_LE(tensor.num_elements(), most);
+  used_ += Padded(most);
   CACHALOT_CHECK_LE(used_ * static_cast<int64_t>(sizeof(int32_t)), buffer_.bytes());
+  return tensor;
+}
+
+Tensor BatchBuilder::Place(Stream& stream, const std::vector<int32_t>& values, int64_t most) {
+  const Tensor tensor = NextField(most, {static_cast<int64_t>(values.size())});
   stream.Upload(values.data(), tensor);
+  return tensor;
+}
+
+Tensor BatchBuilder::PlaceTable(Stream& stream, const PageTable& table, int64_t most_columns,
+                                WideTable& wide) {
+  const int64_t most = limits_.requests * most_columns;
+  if (width_ == TableWidth::kOfStep) {
+    const Tensor tensor = NextField(most, {table.rows, table.columns});
+    stream.Upload(table.values.data(), tensor);
+    return tensor;
+  }
+  CACHALOT_CHECK_LE(table.columns, most_columns);
+  wide.values.resize(static_cast<size_t>(most), 0);
+  wide.columns_in_use.resize(static_cast<size_t>(limits_.requests), 0);
+  const Tensor tensor = NextField(most, {table.rows, most_columns});
+  for (int64_t row = 0; row < table.rows; ++row) {
+    int64_t& in_use = wide.columns_in_use[static_cast<size_t>(row)];
+    const int64_t changed = std::max(in_use, table.columns);
+    int32_t* values = wide.values.data() + row * most_columns;
+    std::fill_n(std::copy_n(table.values.data() + row * table.columns, table.columns, values),
+                changed - table.columns, 0);
+    stream.Upload(values, tensor.Rows(row, row + 1).Reshaped({most_columns}).Rows(0, changed));
+    in_use = table.columns;
+  }
   return tensor;
 }
 
@@ -59,28 +95,26 @@ Batch BatchBuilder::Build(Stream& stream, std::vector<int32_t> ids, StepTables t
   ids_ = std::move(ids);
   tables_ = std::move(tables);
   ranges_ = std::move(ranges);
-  const auto vector = [&](const std::vector<int32_t>& values) {
-    return Place(stream, values, {static_cast<int64_t>(values.size())});
-  };
-  const auto table = [&](const PageTable& pages) {
-    return Place(stream, pages.values, {pages.rows, pages.columns});
+  const auto of_tokens = [&](const std::vector<int32_t>& values) {
+    return Place(stream, values, limits_.tokens);
   };
   CACHALOT_CHECK_EQ(static_cast<int64_t>(ids_.size()), tables_.num_tokens);
   Batch batch;
   batch.num_tokens = tables_.num_tokens;
-  batch.ids = vector(ids_);
-  batch.positions = vector(tables_.positions);
-  batch.requests = {vector(tables_.query_starts), vector(tables_.start_pos)};
-  batch.window_slots = vector(tables_.window_slots);
-  batch.key_begin = vector(ranges_.begin);
-  batch.key_end = vector(ranges_.end);
-  batch.window_pages = table(tables_.window_pages);
-  batch.c4_slots = vector(tables_.c4_slots);
-  batch.c4_pages = table(tables_.c4_pages);
-  batch.c4_state_pages = table(tables_.c4_state_pages);
-  batch.c128_slots = vector(tables_.c128_slots);
-  batch.c128_pages = table(tables_.c128_pages);
-  batch.c128_state_pages = table(tables_.c128_state_pages);
+  batch.ids = of_tokens(ids_);
+  batch.positions = of_tokens(tables_.positions);
+  batch.requests.query_starts = Place(stream, tables_.query_starts, limits_.requests + 1);
+  batch.requests.start_pos = Place(stream, tables_.start_pos, limits_.requests);
+  batch.window_slots = of_tokens(tables_.window_slots);
+  batch.key_begin = of_tokens(ranges_.begin);
+  batch.key_end = of_tokens(ranges_.end);
+  batch.window_pages = PlaceTable(stream, tables_.window_pages, columns_, window_pages_);
+  batch.c4_slots = of_tokens(tables_.c4_slots);  // a token closes one entry at most
+  batch.c4_pages = PlaceTable(stream, tables_.c4_pages, columns_, c4_pages_);
+  batch.c4_state_pages = PlaceTable(stream, tables_.c4_state_pages, columns_, c4_state_pages_);
+  batch.c128_slots = of_tokens(tables_.c128_slots);
+  batch.c128_pages = PlaceTable(stream, tables_.c128_pages, c128_columns_, c128_pages_);
+  batch.c128_state_pages = PlaceTable(stream, tables_.c128_state_pages, 1, c128_state_pages_);
   return batch;
 }
 

@@ -23,22 +23,53 @@ struct WindowRanges {
   static WindowRanges Block(int64_t start, int64_t size, int64_t window);
 };
 
+// The largest step.
+struct StepLimits {
+  int64_t tokens = 0;
+  int64_t requests = 0;
+  int64_t context = 0;  // of one request
+};
+
 class BatchBuilder {
  public:
-  // Room for the metadata of steps of max_tokens over max_requests with contexts of max_context.
-  static Result<BatchBuilder> New(Device& device, const CacheGeometry& geometry, int64_t max_tokens,
-                                  int64_t max_requests, int64_t max_context);
+  // How wide the page tables of a batch are: as its longest request needs, or always as the longest
+  // context does, so that a graph finds every page where it was.
+  enum class TableWidth : uint8_t { kOfStep, kOfContext };
 
-  // The batch is good until the next call; so is what the stream may still be reading.
+  static Result<BatchBuilder> New(Device& device, const CacheGeometry& geometry,
+                                  const StepLimits& limits, TableWidth width);
+
+  // The batch is good until the next call; so is what the stream may still be reading. A field
+  // begins at the same address in every batch. Of a table as wide as the context only columns that
+  // are in use, or were when its row was last written, are uploaded; the others are zero.
   Batch Build(Stream& stream, std::vector<int32_t> ids, StepTables tables, WindowRanges ranges);
 
  private:
-  explicit BatchBuilder(Buffer buffer) : buffer_(std::move(buffer)) {}
+  // A table as wide as the context, as it is on the device.
+  struct WideTable {
+    std::vector<int32_t> values;
+    std::vector<int64_t> columns_in_use;  // of each row; zeros beyond
+  };
 
-  Tensor Place(Stream& stream, std::span<const int32_t> values, Shape shape);
+  BatchBuilder(Buffer buffer, const StepLimits& limits, TableWidth width, int64_t columns,
+               int64_t c128_columns);
+
+  // The next field of the buffer, which has room for `most` elements.
+  Tensor NextField(int64_t most, Shape shape);
+  Tensor Place(Stream& stream, const std::vector<int32_t>& values, int64_t most);
+  Tensor PlaceTable(Stream& stream, const PageTable& table, int64_t most_columns, WideTable& wide);
 
   Buffer buffer_;
-  int64_t used_ = 0;
+  StepLimits limits_;
+  TableWidth width_;
+  int64_t columns_;       // of the widest table of token pages
+  int64_t c128_columns_;  // and of c128 pages
+  int64_t used_ = 0;      // elements of the buffer, while a batch is built
+  WideTable window_pages_;
+  WideTable c4_pages_;
+  WideTable c4_state_pages_;
+  WideTable c128_pages_;
+  WideTable c128_state_pages_;
   std::vector<int32_t> ids_;
   StepTables tables_;
   WindowRanges ranges_;

@@ -9,6 +9,19 @@ int64_t NumDraftLayers(const ModelConfig& config) {
   return config.has_mtp ? 1 : 0;
 }
 
+int64_t DraftBlockTokens(const ModelConfig& config) {
+  return config.dspark ? config.dspark->block_size : 0;
+}
+
+Status CheckContext(const ModelConfig& config, int64_t max_context) {
+  if (max_context < 1 || max_context > config.max_position) {
+    return MakeError(StatusCode::kInvalidArgument,
+                     "a context of {} tokens asked for, expected 1 to the model's {}", max_context,
+                     config.max_position);
+  }
+  return {};
+}
+
 CacheShape CacheShapeOf(const ModelConfig& config) {
   CacheShape shape;
   shape.ratios = config.compress_ratios;

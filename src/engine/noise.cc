@@ -51,20 +51,20 @@ Status ModelRunner::FillWithNoise(Device& device, RequestSlot slot, int64_t coun
     const StepRequest step = {slot, TokenPos(static_cast<int32_t>(length(slot))), tokens};
     CACHALOT_ASSIGN_OR_RETURN(StepTables tables, Grow({&step, 1}));
     WindowRanges ranges = WindowRanges::Causal(tables.positions, config().window);
-    const Batch batch =
-        builder_.Build(*stream_, std::vector<int32_t>(static_cast<size_t>(tokens), 0),
-                       std::move(tables), std::move(ranges));
-    noise.Refresh(*stream_);
-    for (const LayerCache& cache : layer_caches_) {
-      noise.Store(*stream_, batch.window_slots, cache.window);
+    const Batch batch = executor_.Upload(std::vector<int32_t>(static_cast<size_t>(tokens), 0),
+                                         std::move(tables), std::move(ranges));
+    Stream& stream = executor_.stream();
+    noise.Refresh(stream);
+    for (const LayerCache& cache : executor_.layer_caches()) {
+      noise.Store(stream, batch.window_slots, cache.window);
       if (cache.ratio > 0) {
-        noise.Store(*stream_, cache.ratio == 4 ? batch.c4_slots : batch.c128_slots, cache.entries);
+        noise.Store(stream, cache.ratio == 4 ? batch.c4_slots : batch.c128_slots, cache.entries);
       }
       if (cache.ratio == 4) {
-        noise.Store(*stream_, batch.c4_slots, cache.index_keys);
+        noise.Store(stream, batch.c4_slots, cache.index_keys);
       }
     }
-    CACHALOT_RETURN_IF_ERROR(stream_->Synchronize());
+    CACHALOT_RETURN_IF_ERROR(stream.Synchronize());
     lengths_[static_cast<size_t>(slot.value)] += tokens;
   }
   return {};

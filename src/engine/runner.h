@@ -1,18 +1,16 @@
-// ModelRunner: a model with its caches. Runs steps of tokens for requests whose cache pages it
-// takes and gives back; knows nothing of text, sampling or scheduling. Used by one thread.
+// ModelRunner: an Executor and the allocator of its caches. Runs steps of tokens for requests whose
+// cache pages it takes and gives back; knows nothing of text, sampling or scheduling. Used by one
+// thread.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "cache/cache_allocator.h"
-#include "cache/pools.h"
 #include "checkpoint/weights.h"
 #include "device/device.h"
-#include "engine/batch_builder.h"
-#include "model/model.h"
+#include "engine/executor.h"
 
 namespace cachalot {
 
@@ -35,10 +33,10 @@ class ModelRunner {
   static Result<ModelRunner> New(Device& device, ModelConfig config, Weights weights,
                                  const RunnerOptions& options);
 
-  const ModelConfig& config() const { return model_.config(); }
+  const ModelConfig& config() const { return executor_.config(); }
   const RunnerOptions& options() const { return options_; }
   // Bytes of the cache pools.
-  int64_t cache_bytes() const { return pools_->bytes(); }
+  int64_t cache_bytes() const { return executor_.pools().bytes(); }
 
   // kResourceExhausted where max_requests are open.
   Result<RequestSlot> Open();
@@ -60,39 +58,21 @@ class ModelRunner {
   Status ForwardMtp(RequestSlot slot, std::span<const int32_t> next_ids);
   Status MtpLogits(int64_t begin, int64_t end, std::vector<float>* logits);
 
-  struct Draft {
-    std::vector<int32_t> ids;       // [block]
-    std::vector<float> confidence;  // [block], before the sigmoid
-    std::vector<float> logits;      // [block, vocab]
-  };
+  using Draft = DsparkDraft;
   // The greedy DSpark draft that follows `known`, the token after all that the request has. The
   // request stays as it is.
   Result<Draft> DraftBlock(RequestSlot slot, int32_t known);
 
  private:
-  ModelRunner(const RunnerOptions& options, std::unique_ptr<Stream> stream, Model model,
-              std::unique_ptr<CachePools> pools, const CacheGeometry& geometry,
-              BatchBuilder builder);
+  ModelRunner(const RunnerOptions& options, const CacheGeometry& geometry, Executor executor);
 
   // Takes room for the new tokens of a step.
   Result<StepTables> Grow(std::span<const StepRequest> steps);
   Status CheckIds(std::span<const int32_t> ids) const;
-  ModelCaches caches() const;
-  template <typename RunLogits>
-  Status DownloadLogits(int64_t begin, int64_t end, std::vector<float>* logits,
-                        const RunLogits& run);
 
   RunnerOptions options_;
-  std::unique_ptr<Stream> stream_;
-  Model model_;
-  std::unique_ptr<CachePools> pools_;
-  std::vector<LayerCache> layer_caches_;  // of the layers, then of the draft layers
   CacheAllocator cache_;
-  BatchBuilder builder_;
-  Buffer logits_;      // F32 [rows, vocab]
-  Buffer logit_rows_;  // I32 [rows]
-  Buffer previous_;    // I32 [1]: the token before a draft position
-  Buffer confidence_;  // F32 [1, 1]: of a draft position
+  Executor executor_;
   std::vector<RequestSlot> open_;
   std::vector<int64_t> lengths_;  // tokens of each request that have been run
 };

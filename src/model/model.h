@@ -40,8 +40,10 @@ class Model {
   void Forward(Stream& stream, const Batch& batch, const ModelCaches& caches,
                bool keep_draft_context);
 
-  // Tokens of the last Forward.
+  // Tokens of the last Forward. Whoever has a recorded one replayed says how many of its tokens,
+  // the first ones, are of requests.
   int64_t num_tokens() const { return num_tokens_; }
+  void SetNumTokens(int64_t num_tokens) { num_tokens_ = num_tokens; }
 
   // logits F32 [M, V] of the last Forward's tokens `rows` I32 [M].
   void Logits(Stream& stream, Tensor rows, Tensor logits);

@@ -24,7 +24,7 @@ void CheckIndices(const Tensor& indices, int64_t limit, const char* field);
 void CheckApart(const Tensor& a, const Tensor& b, const char* fields);
 // Frequencies for every pair, and no more pairs than a row of `width` has.
 void CheckRope(const RopeTable& table, int64_t width);
-// The requests cover exactly `tokens` tokens; returns how many requests there are.
+// The requests cover the first of `tokens` tokens; returns how many requests there are.
 int64_t CheckRequests(const StepRequests& requests, int64_t tokens);
 // Items [first, end) of a request lie in pages of page_items items: pages[request] names each of
 // those pages, and each is within a pool of num_rows rows, page_rows to a page.

@@ -1,4 +1,4 @@
-// Where a token of a step stands.
+// Where tokens of a step and rows of pages stand.
 #pragma once
 
 #include <algorithm>
@@ -8,17 +8,16 @@
 
 namespace cachalot::cpu {
 
-struct TokenPlace {
-  int64_t request = 0;
-  int64_t position = 0;
-};
+// The first token that belongs to no request; so do all after it.
+inline int64_t EndOfRequests(const StepRequests& requests) {
+  return requests.query_starts.As<int32_t>()[requests.start_pos.num_elements()];
+}
 
-inline TokenPlace PlaceOf(const StepRequests& requests, int64_t token) {
-  const int32_t* starts = requests.query_starts.As<int32_t>();
-  const int64_t num_requests = requests.start_pos.num_elements();
-  // The last request that starts at or before the token; those without tokens are passed over.
-  const int64_t request = std::upper_bound(starts, starts + num_requests, token) - starts - 1;
-  return {request, requests.start_pos.As<int32_t>()[request] + token - starts[request]};
+// Sets the rows of those tokens in an output [T, ...].
+template <typename T>
+void FillBeyondRequests(const StepRequests& requests, const Tensor& output, T value) {
+  const Tensor rows = output.Rows(EndOfRequests(requests), output.shape[0]);
+  std::fill_n(rows.As<T>(), rows.num_elements(), value);
 }
 
 // A row of a pool whose pages of `page_rows` rows the table `pages` lists.

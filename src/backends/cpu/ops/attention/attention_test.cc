@@ -73,6 +73,26 @@ TEST(Attention, WeighsExactlyTheKeysOfItsSet) {
   }
 }
 
+TEST(Attention, GivesTokensOfNobodyZeros) {
+  for (const Variant<AttentionParams>& variant : AttentionVariants()) {
+    for (const Problem<AttentionParams>& problem : AttentionProblems()) {
+      const auto inert = problem.Make();
+      const AttentionParams& params = inert->params;
+      if (variant.isa > DetectIsa() || variant.supports(params) != nullptr) {
+        continue;
+      }
+      Context context(2, variant.isa);
+      variant.run(params, context);
+      const int64_t requests = params.requests.start_pos.shape[0];
+      const Tensor beyond =
+          params.o.Rows(params.requests.query_starts.As<int32_t>()[requests], inert->tokens);
+      for (const float value : ValuesOf({"", beyond, {}})) {
+        ASSERT_EQ(value, 0) << variant.name << " on " << problem.name;
+      }
+    }
+  }
+}
+
 // Two keys, weights 3 and 1, and a sink of weight 4.
 TEST(Attention, LetsTheSinkEnlargeTheDenominatorOnly) {
   ProblemData data(1);

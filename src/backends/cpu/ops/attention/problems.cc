@@ -19,6 +19,7 @@ struct Spec {
   std::vector<std::pair<int32_t, int32_t>> requests;  // start_pos, tokens
   bool block = false;  // every token of a request sees all of the request's, as in a draft
   double spread = 1;   // of the queries
+  int64_t inert = 0;   // tokens of nobody, after the others
 };
 
 void AddWindow(const Spec& spec, int64_t last, Case<AttentionParams>& made) {
@@ -32,6 +33,8 @@ void AddWindow(const Spec& spec, int64_t last, Case<AttentionParams>& made) {
       ends.push_back(spec.block ? start + tokens : position + 1);
     }
   }
+  begins.resize(static_cast<size_t>(made.tokens), -7);  // not to be looked at
+  ends.resize(static_cast<size_t>(made.tokens), 1 << 20);
   params.key_begin = data.Ints({made.tokens}, begins);
   params.key_end = data.Ints({made.tokens}, ends);
   const auto requests = static_cast<int64_t>(spec.requests.size());
@@ -63,6 +66,7 @@ void AddEntries(const Spec& spec, int64_t last, Case<AttentionParams>& made) {
       selected.insert(selected.end(), row.begin(), row.end());
     }
   }
+  selected.resize(static_cast<size_t>(made.tokens * spec.chosen), 1 << 20);
   params.selected = data.Ints({made.tokens, spec.chosen}, selected);
 }
 
@@ -74,6 +78,7 @@ void Fill(const Spec& spec, Case<AttentionParams>& made) {
     made.tokens += tokens;
     last = std::max<int64_t>(last, start + tokens);
   }
+  made.tokens += spec.inert;
   const Shape shape{made.tokens, spec.heads, spec.layout.width};
   params.q = data.Normal(shape, spec.spread);
   params.sink = data.Normal({spec.heads}, 3);
@@ -95,6 +100,9 @@ std::vector<Problem<AttentionParams>> ProblemsOf(std::span<const Spec> specs) {
                     spec.block ? ", block" : "", spec.spread != 1 ? ", peaked" : "");
     for (const auto& [start, tokens] : spec.requests) {
       name += fmt::format(", {}+{}", start, tokens);
+    }
+    if (spec.inert > 0) {
+      name += fmt::format(", {} inert", spec.inert);
     }
     problems.push_back(
         {name, NameOf(spec.layout), [spec](Case<AttentionParams>& made) { Fill(spec, made); }});
@@ -134,6 +142,9 @@ std::vector<Problem<AttentionParams>> AttentionProblems() {
       {7, small, 4, 700, 300, 128, {{2590, 40}}},
       {6, small, 4, 0, 128, 128, {{120, 300}}},
       {9, small, 128, 0, 40, 16, {{250, 35}, {0, 1}}},
+      {8, small, 4, 16, 16, 16, {{70, 1}, {5, 1}, {0, 0}, {0, 0}}, false, 1, 3},
+      {4, plain, 0, 0, 16, 16, {{20, 1}, {0, 0}}, false, 1, 40},
+      {8, small, 128, 0, 16, 16, {{0, 0}}, false, 1, 2},
       {10, {RowFormat::kFp8Bf16, RowRounding::kFp8, 512, 64}, 4, 33, 70, 128, {{131, 6}}},
   };
   return ProblemsOf(specs);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/cpu/ops/matrix_rows.h"
+#include "backends/cpu/ops/token_place.h"
 
 namespace cachalot::cpu {
 namespace {
@@ -100,6 +101,7 @@ void RefAttention(const AttentionParams& params, Context& context) {
       });
     }
   }
+  FillBeyondRequests(params.requests, params.o, 0.0F);
 }
 
 }  // namespace cachalot::cpu

@@ -229,6 +229,7 @@ void Run(const AttentionParams& params, Context& context, const AttentionKernels
           .Run();
     }
   });
+  FillBeyondRequests(params.requests, params.o, 0.0F);
 }
 
 }  // namespace

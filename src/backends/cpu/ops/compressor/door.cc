@@ -43,8 +43,10 @@ void Compressor(const CompressorParams& params, Context& context) {
     CheckPages(params.state_pages, b, start == end ? end : first, end, params.state_span,
                params.state_rows, params.state.shape[0], "state_pages");
   }
-  CheckTensor(params.entry_slots, DType::kI32, {closed}, "entry_slots");
-  CheckIndices(params.entry_slots, params.pool.num_rows, "entry_slots");
+  CheckTensor(params.entry_slots, DType::kI32, {-1}, "entry_slots");
+  CACHALOT_CHECK(params.entry_slots.shape[0] >= closed, "entry_slots is {}, expected at least {}",
+                 params.entry_slots.shape.ToString(), closed);
+  CheckIndices(params.entry_slots.Rows(0, closed), params.pool.num_rows, "entry_slots");
   RunFirst(CompressorVariants(), params, context);
 }
 

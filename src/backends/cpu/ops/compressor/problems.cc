@@ -17,6 +17,7 @@ struct Spec {
   bool hadamard;
   int64_t state_span;
   Requests requests;
+  int64_t inert = 0;  // tokens of nobody after the others, and as many slots of no entry
 };
 
 int64_t ClosedEntries(const Requests& requests, int64_t ratio) {
@@ -37,6 +38,7 @@ void Fill(const Spec& spec, Case<CompressorParams>& made) {
     made.tokens += count;
     last = std::max<int64_t>(last, start + count);
   }
+  made.tokens += spec.inert;
   params.kv = data.Normal({made.tokens, row_width});
   params.score = data.Normal({made.tokens, row_width}, 2);
   params.ratio = spec.ratio;
@@ -55,7 +57,8 @@ void Fill(const Spec& spec, Case<CompressorParams>& made) {
   const int64_t closed = ClosedEntries(spec.requests, spec.ratio);
   auto slots = data.Shuffled(closed + 2);
   slots.resize(static_cast<size_t>(closed));
-  params.entry_slots = data.Ints({closed}, slots);
+  slots.resize(static_cast<size_t>(closed + spec.inert), -1);  // not to be looked at
+  params.entry_slots = data.Ints({closed + spec.inert}, slots);
   params.pool = data.Pool(spec.layout, closed + 2);
   made.outputs = {{"pool", {}, params.pool}, {"state", params.state, {}}};
 }
@@ -86,6 +89,8 @@ std::vector<Problem<CompressorParams>> CompressorProblems() {
       {4, fp4, true, 128, {{0, 70}, {130, 3}}},
       {4, fp4_f32, true, 128, {{4, 30}}},
       {4, int8, true, 128, {{9, 40}}},
+      {4, packed, false, 128, {{11, 1}, {130, 1}, {255, 1}, {0, 0}, {0, 0}}, 3},
+      {128, plain, false, kOwnRing, {{255, 1}, {4, 1}, {0, 0}}, 2},
       {128, plain, false, kOwnRing, {{0, 1}}},
       {128, plain, false, kOwnRing, {{0, 300}}},
       {128, plain, false, kOwnRing, {{127, 1}, {100, 30}, {383, 2}}},
@@ -98,6 +103,9 @@ std::vector<Problem<CompressorParams>> CompressorProblems() {
                                    spec.layout.width, spec.hadamard ? ", Hadamard" : "");
     for (const auto& [start, tokens] : spec.requests) {
       name += fmt::format(", {}+{}", start, tokens);
+    }
+    if (spec.inert > 0) {
+      name += fmt::format(", {} inert", spec.inert);
     }
     problems.push_back(
         {name, NameOf(spec.layout), [spec](Case<CompressorParams>& made) { Fill(spec, made); }});

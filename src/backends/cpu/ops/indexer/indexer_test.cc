@@ -1,3 +1,5 @@
+#include <gmock/gmock.h>
+
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -82,6 +84,10 @@ TEST(Indexer, SelectsTheEntriesThatTheDefinitionRanksFirst) {
             << "token " << t;
       }
     }
+    const int64_t requests = params.requests.start_pos.shape[0];
+    const Tensor beyond =
+        params.selected.Rows(params.requests.query_starts.As<int32_t>()[requests], made->tokens);
+    EXPECT_THAT(ValuesOf({"", beyond, {}}), testing::Each(-1));
   }
 }
 

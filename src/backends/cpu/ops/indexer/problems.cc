@@ -20,6 +20,7 @@ struct Spec {
   std::vector<std::pair<int32_t, int32_t>> requests;  // start_pos, tokens
   Ties ties = Ties::kNone;
   bool rising = false;  // later keys are larger, so every entry is among the largest for a while
+  int64_t inert = 0;    // tokens of nobody, after the others
 };
 
 void Fill(const Spec& spec, Case<IndexerParams>& made) {
@@ -30,6 +31,7 @@ void Fill(const Spec& spec, Case<IndexerParams>& made) {
     made.tokens += tokens;
     entries = std::max<int64_t>(entries, (start + tokens) / 4);
   }
+  made.tokens += spec.inert;
   const int64_t width = spec.layout.width;
   params.q = data.Normal({made.tokens, spec.heads, width});
   params.weights = data.Normal({made.tokens, spec.heads}, spec.ties == Ties::kAll ? 0 : 1);
@@ -70,6 +72,9 @@ std::vector<Problem<IndexerParams>> ProblemsOf(std::span<const Spec> specs) {
     for (const auto& [start, tokens] : spec.requests) {
       name += fmt::format(", {}+{}", start, tokens);
     }
+    if (spec.inert > 0) {
+      name += fmt::format(", {} inert", spec.inert);
+    }
     problems.push_back(
         {name, NameOf(spec.layout), [spec](Case<IndexerParams>& made) { Fill(spec, made); }});
   }
@@ -109,6 +114,9 @@ std::vector<Problem<IndexerParams>> IndexerProblems() {
       {2, fp4, 64, 32, {{10900, 2}}, Ties::kNone, true},
       {5, int8, 40, 32, {{9999, 1}}},
       {2, fp4, 6, 32, {{30, 37}, {900, 1}, {0, 1}, {410, 9}}},
+      {8, fp4, 9, 32, {{300, 1}, {7, 1}, {0, 0}}, Ties::kNone, false, 3},
+      {4, plain, 8, 32, {{130, 1}}, Ties::kNone, false, 40},
+      {8, int8, 9, 32, {{0, 0}}, Ties::kNone, false, 2},
       {9, fp4_wide, 12, 32, {{260, 2}}},
       {4, fp4_narrow, 12, 32, {{260, 2}}},
   };

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/ops/compressor/ref.h"
 #include "backends/cpu/ops/matrix_rows.h"
+#include "backends/cpu/ops/token_place.h"
 
 namespace cachalot::cpu {
 namespace {
@@ -84,6 +85,7 @@ void RefIndexer(const IndexerParams& params, Context& context) {
       }
     });
   }
+  FillBeyondRequests(params.requests, params.selected, -1);
 }
 
 }  // namespace cachalot::cpu

@@ -236,6 +236,7 @@ void Run(const IndexerParams& params, Context& context, const IndexerKernels& ke
     }
   }
   wave.Run();
+  FillBeyondRequests(params.requests, params.selected, -1);
 }
 
 }  // namespace
