@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cache/digest.h"
+#include "io/digest.h"
 #include "cache/page_key.h"
 #include "cache/page_part.h"
 

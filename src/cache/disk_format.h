@@ -10,7 +10,7 @@
 #include <span>
 #include <type_traits>
 
-#include "cache/digest.h"
+#include "io/digest.h"
 #include "cache/ids.h"
 #include "cache/page_key.h"
 #include "cache/page_part.h"

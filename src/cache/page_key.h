@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "cache/digest.h"
+#include "io/digest.h"
 #include "cache/ids.h"
 
 namespace cachalot {

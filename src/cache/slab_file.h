@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/result.h"
-#include "cache/digest.h"
+#include "io/digest.h"
 #include "cache/disk_file.h"
 #include "cache/page_key.h"
 

@@ -82,6 +82,23 @@ Result<Weights> Weights::Load(const std::string& folder, const ModelConfig& conf
 const std::vector<ComponentSize>& Weights::components() const { return storage_->components; }
 int64_t Weights::file_bytes() const { return storage_->file_bytes; }
 
+Digest Weights::Fingerprint() const {
+  constexpr size_t kSamples = 4;
+  constexpr size_t kSampleBytes = 64;
+  std::vector<std::span<const std::byte>> parts;
+  for (const SafetensorsFile& file : storage_->files) {
+    parts.push_back(file.mapped().bytes().first(static_cast<size_t>(file.data_begin())));
+    for (const SafetensorsEntry& entry : file.entries()) {
+      const std::span<const std::byte> data = file.data(entry);
+      const size_t bytes = std::min(kSampleBytes, data.size());
+      for (size_t i = 0; i < kSamples; ++i) {
+        parts.push_back(data.subspan((data.size() - bytes) * i / (kSamples - 1), bytes));
+      }
+    }
+  }
+  return DigestOf(parts);
+}
+
 namespace {
 
 void TouchPages(std::span<const std::byte> bytes) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "checkpoint/config.h"
+#include "io/digest.h"
 #include "tensor/matrix.h"
 #include "tensor/tensor.h"
 
@@ -136,6 +137,9 @@ class Weights : public ModelTensors {
   // One entry for each component of the model, in the order of docs/checkpoints.md.
   const std::vector<ComponentSize>& components() const;
   int64_t file_bytes() const;
+  // Tells checkpoints apart: of the names, dtypes, shapes and places of all tensors, and of some bytes
+  // of each. Reads a few pages of every tensor.
+  Digest Fingerprint() const;
 
  private:
   struct Storage;  // mapped files, and small tensors converted to F32 or moved to an aligned place

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <chrono>
+#include <memory>
 #include <utility>
 
 #include "base/check.h"
@@ -13,6 +14,9 @@ namespace {
 // A window page is several times as large as the history of the same tokens, and one in so many is
 // worth keeping (PrefixIndex's landmarks).
 constexpr double kWindowShare = 1.0 / 8;
+
+// Where all requests wait for the disk, how soon one that is overdue ends.
+constexpr std::chrono::milliseconds kDeadlineInterval(20);
 
 Ticks Now() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -27,7 +31,8 @@ Status CheckOptions(const EngineOptions& options) {
   } numbers[] = {{"requests at once", options.max_running, 1, 1 << 16},
                  {"tokens of prompts in a step", options.chunked_prefill_size, 1, 1 << 20},
                  {"waiting requests", options.max_waiting, 0, int64_t{1} << 32},
-                 {"bytes of cache", options.cache_bytes, 1, int64_t{1} << 50},
+                 {"bytes of cache", options.cache_bytes, 0, int64_t{1} << 50},
+                 {"tokens of cache", options.cache_tokens, 0, int64_t{1} << 40},
                  {"bytes of host cache", options.host_cache_bytes, 0, int64_t{1} << 50}};
   for (const auto& number : numbers) {
     if (number.value < number.least || number.value > number.most) {
@@ -36,6 +41,44 @@ Status CheckOptions(const EngineOptions& options) {
     }
   }
   return {};
+}
+
+Result<CachePlan> PlanOf(const EngineOptions& options, const CacheRows& rows,
+                         const CacheShape& shape, int64_t step_tokens) {
+  const CacheOptions cache = {.max_requests = options.max_running};
+  if (options.cache_tokens == 0) {
+    return PlanForBytes(shape, rows, cache, options.cache_bytes, kWindowShare, step_tokens);
+  }
+  const auto share = static_cast<int64_t>(kWindowShare * static_cast<double>(options.cache_tokens));
+  return PlanForTokens(shape, rows, cache, options.cache_tokens,
+                       std::max(share, WindowTokensFor(shape, options.max_running, step_tokens)));
+}
+
+// What is on disk is good for these weights, rows and kernels alone.
+Result<std::unique_ptr<DiskTier>> OpenDisk(const EngineOptions& options, const Executor& executor,
+                                           const Device& device,
+                                           const std::array<int64_t, 2>& part_bytes,
+                                           SchedulerOptions& scheduler) {
+  PrefixOptions& prefix = scheduler.prefix;
+  if (prefix.host_slots[0] == 0 || prefix.host_slots[1] == 0) {
+    return MakeError(StatusCode::kInvalidArgument,
+                     "a disk cache is read by way of the host cache, which needs {} bytes at least",
+                     2 * std::max(part_bytes[0], part_bytes[1]));
+  }
+  if (options.on_trace) {
+    return MakeError(StatusCode::kUnsupported,
+                     "no trace together with a disk cache: it could not be replayed");
+  }
+  DiskTierOptions disk;
+  disk.folder = options.disk_cache_folder;
+  disk.max_bytes = options.disk_cache_bytes;
+  disk.part_bytes = part_bytes;
+  const std::string weights = HexOf(PageKey{executor.weights().Fingerprint()});
+  disk.root = RootKey(
+      fmt::format("{} on {}, rows {} {}", weights, device.name(), part_bytes[0], part_bytes[1]));
+  CACHALOT_ASSIGN_OR_RETURN(prefix.disk_slots, PlanSlabs(disk));
+  prefix.root = disk.root;
+  return DiskTier::Open(disk);
 }
 
 }  // namespace
@@ -59,10 +102,8 @@ Result<std::unique_ptr<Engine>> Engine::New(Device& device, ModelConfig config, 
   scheduler.prefix.enabled = options.prefix_cache;
   const int64_t step_tokens = scheduler.chunk_tokens + options.max_running;
   const CacheShape shape = CacheShapeOf(config);
-  CACHALOT_ASSIGN_OR_RETURN(
-      const CachePlan plan,
-      PlanForBytes(shape, RowLayoutsOf(device, shape), {.max_requests = options.max_running},
-                   options.cache_bytes, kWindowShare, step_tokens));
+  CACHALOT_ASSIGN_OR_RETURN(const CachePlan plan,
+                            PlanOf(options, RowLayoutsOf(device, shape), shape, step_tokens));
   scheduler.geometry = plan.geometry;
   const ModelConfig model_config = config;
   CACHALOT_ASSIGN_OR_RETURN(Executor executor,
@@ -72,34 +113,46 @@ Result<std::unique_ptr<Engine>> Engine::New(Device& device, ModelConfig config, 
                                            .max_step_tokens = step_tokens,
                                            .graph = options.graph,
                                            .capture_sizes = options.capture_sizes}));
+  const std::array<int64_t, 2> part_bytes = {executor.pools().part_bytes(PagePart::kHistory),
+                                             executor.pools().part_bytes(PagePart::kWindow)};
+  std::unique_ptr<DiskTier> disk;
   if (options.prefix_cache) {
-    const CachePools& pools = executor.pools();
-    scheduler.prefix.host_slots =
-        HostSlotsFor(options.host_cache_bytes,
-                     {pools.part_bytes(PagePart::kHistory), pools.part_bytes(PagePart::kWindow)});
+    scheduler.prefix.host_slots = HostSlotsFor(options.host_cache_bytes, part_bytes);
+    if (!options.disk_cache_folder.empty()) {
+      CACHALOT_ASSIGN_OR_RETURN(disk, OpenDisk(options, executor, device, part_bytes, scheduler));
+    }
   }
   CACHALOT_RETURN_IF_ERROR(CheckSchedulerOptions(scheduler));
   loop_options.plan_ahead = options.plan_ahead;
   loop_options.before_plan = options.before_plan;
-  auto loop =
+  loop_options.disk = disk.get();
+  std::unique_ptr<Engine> engine(
+      new Engine(plan, model_config, scheduler, options.max_waiting, std::move(disk)));
+  loop_options.on_fetched = [engine = engine.get()](int64_t fetch, bool ok) {
+    {
+      const std::lock_guard lock(engine->mutex_);
+      engine->fetched_.emplace_back(fetch, ok);
+    }
+    engine->arrived_.notify_one();
+  };
+  engine->loop_ =
       std::make_unique<StepLoop>(std::make_unique<Executor>(std::move(executor)), loop_options);
   if (options.on_trace) {
     options.on_trace(TraceHeader(scheduler));
-    loop->scheduler().Observe(
+    engine->loop_->scheduler().Observe(
         [on_trace = options.on_trace](const SchedulerEvent& event) { on_trace(TraceLine(event)); });
   }
-  return std::unique_ptr<Engine>(
-      new Engine(std::move(loop), plan, model_config, scheduler, options.max_waiting));
+  engine->thread_ = std::thread([engine = engine.get()] { engine->Run(); });
+  return engine;
 }
 
-Engine::Engine(std::unique_ptr<StepLoop> loop, const CachePlan& plan, const ModelConfig& config,
-               const SchedulerOptions& scheduler, int64_t max_waiting)
+Engine::Engine(const CachePlan& plan, const ModelConfig& config, const SchedulerOptions& scheduler,
+               int64_t max_waiting, std::unique_ptr<DiskTier> disk)
     : plan_(plan),
       config_(config),
       scheduler_options_(scheduler),
       max_waiting_(max_waiting),
-      loop_(std::move(loop)),
-      thread_([this] { Run(); }) {}
+      disk_(std::move(disk)) {}
 
 Engine::~Engine() {
   {
@@ -185,16 +238,20 @@ std::string Engine::LeakReport() {
 bool Engine::TakeArrivals() {
   std::unique_lock lock(mutex_);
   const auto something = [&] {
-    return stopping_ || !arrivals_.empty() || !cancelled_.empty() || !calls_.empty();
+    return stopping_ || !arrivals_.empty() || !cancelled_.empty() || !calls_.empty() ||
+           !fetched_.empty();
   };
   if (!busy_) {
     arrived_.wait(lock, something);
+  } else if (waits_) {
+    arrived_.wait_for(lock, kDeadlineInterval, something);
   }
   for (const auto& call : std::exchange(calls_, {})) {
     call();
   }
   std::vector<Arrival> arrivals = std::exchange(arrivals_, {});
   const std::vector<RequestId> cancelled = std::exchange(cancelled_, {});
+  const std::vector<std::pair<int64_t, bool>> fetched = std::exchange(fetched_, {});
   const bool stopping = stopping_;
   busy_ = busy_ || !arrivals.empty();
   // What is on its way counts as waiting until the loop's own count has it.
@@ -207,30 +264,35 @@ bool Engine::TakeArrivals() {
   for (const RequestId id : cancelled) {
     loop_->Cancel(id);
   }
+  for (const auto& [fetch, ok] : fetched) {
+    loop_->Fetched(fetch, ok);
+  }
   return !stopping;
 }
 
 void Engine::Run() {
-  bool goes_on = true;
-  while (goes_on) {
-    goes_on = TakeArrivals();
-    if (!goes_on) {
+  bool stops = false;
+  for (auto turn = StepLoop::Turn::kIdle; !stops || turn != StepLoop::Turn::kIdle;) {
+    if (!TakeArrivals() && !std::exchange(stops, true)) {
       loop_->CancelAll();
     }
-    bool busy = loop_->Step(Now());
-    while (busy && !goes_on) {
-      busy = loop_->Step(Now());
-    }
-    const std::lock_guard lock(mutex_);
-    stats_ = {.scheduler = loop_->scheduler().stats(),
-              .prefix = loop_->scheduler().index().stats(),
-              .graph = loop_->executor().graph_stats(),
-              .times = loop_->times(),
-              .host_bytes_moved = loop_->host_bytes_moved()};
-    busy_ = busy;
-    if (!busy) {
-      idle_.notify_all();
-    }
+    turn = loop_->Step(Now());
+    PublishStats(turn);
+  }
+}
+
+void Engine::PublishStats(StepLoop::Turn turn) {
+  const std::lock_guard lock(mutex_);
+  stats_ = {.scheduler = loop_->scheduler().stats(),
+            .prefix = loop_->scheduler().index().stats(),
+            .graph = loop_->executor().graph_stats(),
+            .times = loop_->times(),
+            .host_bytes_moved = loop_->host_bytes_moved(),
+            .disk = disk_ ? disk_->stats() : DiskTierStats()};
+  busy_ = turn != StepLoop::Turn::kIdle;
+  waits_ = turn == StepLoop::Turn::kWaits;
+  if (!busy_) {
+    idle_.notify_all();
   }
 }
 

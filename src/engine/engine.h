@@ -25,8 +25,11 @@ struct EngineOptions {
   int64_t max_context = 0;             // tokens of a request, its answer included; 0: the model's
   int64_t chunked_prefill_size = 512;  // tokens of prompts in a step; rounded up to whole pages
   int64_t cache_bytes = 0;             // of the pools on the device
-  int64_t host_cache_bytes = 0;        // of the host tier; 0: none
+  int64_t cache_tokens = 0;      // instead of cache_bytes: that all requests and prefixes have
+  int64_t host_cache_bytes = 0;  // of the host tier; 0: none
   bool prefix_cache = true;
+  std::string disk_cache_folder;  // empty: no disk tier
+  int64_t disk_cache_bytes = 0;   // goes through the host tier, which must be there
   bool graph = true;
   std::vector<int64_t> capture_sizes;  // empty: DefaultCaptureSizes
   int64_t max_waiting = 1 << 20;
@@ -41,6 +44,7 @@ struct EngineStats {
   GraphStats graph;
   StepTimes times;
   int64_t host_bytes_moved = 0;
+  DiskTierStats disk;
 };
 
 class Engine {
@@ -74,11 +78,12 @@ class Engine {
     int64_t at = 0;  // Ticks
   };
 
-  Engine(std::unique_ptr<StepLoop> loop, const CachePlan& plan, const ModelConfig& config,
-         const SchedulerOptions& scheduler, int64_t max_waiting);
+  Engine(const CachePlan& plan, const ModelConfig& config, const SchedulerOptions& scheduler,
+         int64_t max_waiting, std::unique_ptr<DiskTier> disk);
   void Run();
   // Hands what has arrived over to the loop; false where the engine is to stop.
   bool TakeArrivals();
+  void PublishStats(StepLoop::Turn turn);
 
   const CachePlan plan_;
   const ModelConfig config_;
@@ -91,11 +96,14 @@ class Engine {
   std::condition_variable idle_;
   std::vector<Arrival> arrivals_;
   std::vector<RequestId> cancelled_;
+  std::vector<std::pair<int64_t, bool>> fetched_;
   std::vector<std::function<void()>> calls_;  // to be made between two steps
   EngineStats stats_;                         // as of the last step
   int64_t next_id_ = 1;
-  bool busy_ = false;  // the loop has requests
+  bool busy_ = false;   // the loop has requests
+  bool waits_ = false;  // all of them for the disk
   bool stopping_ = false;
+  std::unique_ptr<DiskTier> disk_;  // goes before the above: it reads into the loop's memory
   std::thread thread_;
 };
 

@@ -43,6 +43,7 @@ class Executor {
                               const CachePlan& plan, const ExecutorOptions& options);
 
   const ModelConfig& config() const { return model_.config(); }
+  const Weights& weights() const { return model_.weights(); }
   Stream& stream() { return *stream_; }
   CachePools& pools() { return *pools_; }
   const CachePools& pools() const { return *pools_; }

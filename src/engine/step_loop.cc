@@ -37,7 +37,12 @@ StepLoop::StepLoop(std::unique_ptr<Executor> executor, const StepLoopOptions& op
     : executor_(std::move(executor)),
       options_(options),
       scheduler_(options.scheduler),
-      mover_(executor_->pools(), executor_->stream(), options.scheduler.prefix.host_slots) {}
+      mover_(executor_->pools(), executor_->stream(), options.scheduler.prefix.host_slots,
+             options.disk) {
+  if (options.disk != nullptr) {
+    scheduler_.Restore(options.disk->Load());
+  }
+}
 
 void StepLoop::Submit(RequestId id, EngineRequest request, Ticks now) {
   RequestSpec spec;
@@ -67,9 +72,14 @@ void StepLoop::CancelAll() {
   }
 }
 
-bool StepLoop::Step(Ticks now) {
+void StepLoop::Fetched(int64_t fetch, bool ok) {
+  --fetches_;
+  scheduler_.Fetched(fetch, ok);
+}
+
+StepLoop::Turn StepLoop::Step(Ticks now) {
   if (scheduler_.idle() && !in_flight_) {
-    return false;
+    return Turn::kIdle;
   }
   if (options_.before_plan) {
     options_.before_plan(scheduler_);
@@ -83,13 +93,24 @@ bool StepLoop::Step(Ticks now) {
     End(ended);
   }
   if (in_flight_ && !Finish()) {
-    return true;  // the plan was made for requests that have failed
+    return Turn::kRan;  // the plan was made for requests that have failed
   }
+  BeginFetches(plan);
   Issue(plan);
+  const bool waits = !in_flight_ && fetches_ > 0;
   if (in_flight_ && !options_.plan_ahead) {
     Finish();
   }
-  return true;
+  return waits ? Turn::kWaits : Turn::kRan;
+}
+
+void StepLoop::BeginFetches(const StepPlan& plan) {
+  for (const DiskFetch& fetch : plan.fetches) {
+    ++fetches_;
+    options_.disk->Read(
+        fetch.key, fetch.part, mover_.SlotMemory(fetch.part, fetch.to),
+        [id = fetch.id, &passed_on = options_.on_fetched](bool ok) { passed_on(id, ok); });
+  }
 }
 
 void StepLoop::Issue(const StepPlan& plan) {
@@ -98,6 +119,13 @@ void StepLoop::Issue(const StepPlan& plan) {
     mover_.Carry(plan.moves);
   }
   if (plan.requests.empty()) {
+    if (!plan.moves.empty()) {
+      if (const Status status = executor_->stream().Synchronize(); status) {
+        mover_.WriteToDisk();
+      } else {
+        Fail(status);
+      }
+    }
     return;
   }
   std::vector<PlannedRequest> entries;
@@ -150,12 +178,10 @@ bool StepLoop::Finish() {
   }
   in_flight_.reset();
   if (!status) {
-    spdlog::error("a step of {} requests failed: {}", entries.size(), status.error().message);
-    for (const EndedRequest& ended : scheduler_.Fail()) {
-      End(ended);
-    }
+    Fail(status);
     return false;
   }
+  mover_.WriteToDisk();
   std::vector<SampledToken> sampled;
   {
     const Stopwatch watch(times_.publish);
@@ -172,6 +198,13 @@ bool StepLoop::Finish() {
     End(ended);
   }
   return true;
+}
+
+void StepLoop::Fail(const Status& status) {
+  spdlog::error("a step failed: {}", status.error().message);
+  for (const EndedRequest& ended : scheduler_.Fail()) {
+    End(ended);
+  }
 }
 
 Status StepLoop::SampleTokens(std::vector<Sample>& samples) {

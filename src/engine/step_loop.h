@@ -34,6 +34,9 @@ struct StepLoopOptions {
   bool plan_ahead = false;
   // Before each plan, for drills.
   std::function<void(Scheduler&)> before_plan;
+  DiskTier* disk = nullptr;  // null: none
+  // A fetch from disk has ended; called on the disk tier's thread, to be passed on to Fetched.
+  std::function<void(int64_t fetch, bool ok)> on_fetched;
 };
 
 class StepLoop {
@@ -45,8 +48,14 @@ class StepLoop {
   void Submit(RequestId id, EngineRequest request, Ticks now);
   void Cancel(RequestId id) { scheduler_.Cancel(id); }
   void CancelAll();
-  // One turn. False when nobody is left.
-  bool Step(Ticks now);
+  void Fetched(int64_t fetch, bool ok);
+  // One turn.
+  enum class Turn : uint8_t {
+    kRan,
+    kWaits,  // nothing could run: what is there waits for the disk
+    kIdle,   // nobody is left
+  };
+  Turn Step(Ticks now);
 
   Scheduler& scheduler() { return scheduler_; }
   const Executor& executor() const { return *executor_; }
@@ -71,8 +80,10 @@ class StepLoop {
     std::optional<TokenLogprobs> logprobs;
   };
 
+  void BeginFetches(const StepPlan& plan);
   void Issue(const StepPlan& plan);
   bool Finish();
+  void Fail(const Status& status);
   Status SampleTokens(std::vector<Sample>& samples);
   Status PublishPrompts();
   Status PublishPrompt(Active& active, const PlannedRequest& entry, int64_t first_row);
@@ -88,6 +99,7 @@ class StepLoop {
   std::optional<std::vector<PlannedRequest>> in_flight_;
   std::vector<float> logits_;
   StepTimes times_;
+  int64_t fetches_ = 0;  // under way
 };
 
 }  // namespace cachalot

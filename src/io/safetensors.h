@@ -59,6 +59,7 @@ class SafetensorsFile {
   std::span<const std::byte> data(const SafetensorsEntry& entry) const;
   int64_t data_begin() const { return header_.data_begin; }  // in the file, of all entries
   MappedFile& mapped() { return file_; }
+  const MappedFile& mapped() const { return file_; }
 
  private:
   MappedFile file_;

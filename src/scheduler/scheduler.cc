@@ -477,6 +477,14 @@ SchedulerStats Scheduler::stats() const {
   return stats;
 }
 
+std::vector<RequestId> Scheduler::running() const {
+  std::vector<RequestId> ids;
+  for (const auto& [rank, request] : running_) {
+    ids.push_back(request->id);
+  }
+  return ids;
+}
+
 int64_t Scheduler::cached_tokens(RequestId id) const {
   const auto found = requests_.find(id);
   return found == requests_.end() ? 0 : found->second->cached_tokens.value_or(0);

@@ -79,6 +79,7 @@ class Scheduler {
   const CacheAllocator& cache() const { return cache_; }
   const PrefixIndex& index() const { return index_; }
   SchedulerStats stats() const;
+  std::vector<RequestId> running() const;  // in order
   // Tokens of a request's prompt that were found in the index when it was first admitted.
   int64_t cached_tokens(RequestId id) const;
   // Empties the index, and says which pools lack pages: none, when idle.

@@ -1,4 +1,4 @@
-#include "cache/digest.h"
+#include "io/digest.h"
 
 #include <blake2.h>
 
@@ -7,6 +7,10 @@
 namespace cachalot {
 
 Digest DigestOf(std::initializer_list<std::span<const std::byte>> message) {
+  return DigestOf(std::span(message.begin(), message.size()));
+}
+
+Digest DigestOf(std::span<const std::span<const std::byte>> message) {
   blake2b_state state;
   CACHALOT_CHECK_EQ(blake2b_init(&state, Digest().size()), 0);
   for (const auto& bytes : message) {
