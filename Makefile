@@ -52,12 +52,13 @@ asan: test-packages
 	cmake --build --preset asan
 	ctest --preset asan -L unit
 
-# Threads meet in the pool, in the kernels' drivers and in a whole forward pass.
+# Threads meet in the pool, in the kernels' drivers, in a whole forward pass and at the disk tier.
 tsan: test-packages
 	cmake --preset tsan >/dev/null
-	cmake --build --preset tsan --target threads_test backends_cpu_test engine_test
+	cmake --build --preset tsan --target threads_test backends_cpu_test engine_test cache_test
 	ctest --preset tsan -R 'unit\.(threads|engine)$$'
 	build/tsan/backends_cpu_test --gtest_brief=1 --gtest_filter='*ThreadsChangeNoBit*'
+	build/tsan/cache_test --gtest_brief=1 --gtest_filter='DiskTierTest.*'
 
 oracle: unit
 	CACHALOT_ORACLE_SEEDS=1,2,3,4,5,6 ctest --preset release -L oracle

@@ -16,16 +16,17 @@ constexpr int64_t kIndexBytesPerSlab = 3 * static_cast<int64_t>(sizeof(PutRecord
 constexpr int64_t kFixedBytes = 2 * kSlabsBegin + 2 * kRecordsBegin +
                                 static_cast<int64_t>(sizeof(DeleteRecord) + sizeof(PutRecord));
 
+int64_t BytesOfSlab(const DiskTierOptions& options, PagePart part) {
+  const int64_t bytes = options.part_bytes[IndexOf(part)];
+  CACHALOT_CHECK_GT(bytes, 0);
+  return SlabBytes(bytes) + kIndexBytesPerSlab;
+}
+
 }  // namespace
 
 Result<std::array<int64_t, 2>> PlanSlabs(const DiskTierOptions& options) {
-  std::array<int64_t, 2> cost{};
-  for (const PagePart part : kPageParts) {
-    const int64_t bytes = options.part_bytes[IndexOf(part)];
-    CACHALOT_CHECK_GT(bytes, 0);
-    cost[IndexOf(part)] = SlabBytes(bytes) + kIndexBytesPerSlab;
-  }
-  const auto [history, window] = cost;
+  const int64_t history = BytesOfSlab(options, PagePart::kHistory);
+  const int64_t window = BytesOfSlab(options, PagePart::kWindow);
   const int64_t bytes = options.max_bytes - kFixedBytes;
   if (bytes < history + window) {
     return MakeError(StatusCode::kInvalidArgument,

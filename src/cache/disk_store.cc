@@ -30,7 +30,7 @@ FileHeader HeaderOf(const DiskTierOptions& options, FileKind kind) {
   return Sealed(FileHeader{.kind = kind, .part_bytes = options.part_bytes, .root = options.root});
 }
 
-using FilesByKind = std::vector<DiskFile>;
+using FilesByKind = std::vector<DiskFile>;  // as kFiles
 
 Result<FilesByKind> OpenAll(const std::string& folder, FileAccess access) {
   FilesByKind files;
@@ -71,6 +71,11 @@ Status BeginAnew(FilesByKind& files, const DiskTierOptions& options) {
 
 }  // namespace
 
+DiskStore::Files::Files(std::vector<DiskFile> files, const DiskTierOptions& options)
+    : slabs{SlabFile(std::move(files[0]), options.part_bytes[0]),
+            SlabFile(std::move(files[1]), options.part_bytes[1])},
+      index(std::move(files[2]), HeaderOf(options, FileKind::kIndex)) {}
+
 DiskStore::DiskStore(std::string folder, std::array<int64_t, 2> num_slabs)
     : folder_(std::move(folder)), num_slabs_(num_slabs), catalog_(num_slabs) {}
 
@@ -103,9 +108,7 @@ Status DiskStore::OpenToWrite(const DiskTierOptions& options) {
   if (!HaveTheirHeaders(files, options)) {
     CACHALOT_RETURN_IF_ERROR(BeginAnew(files, options));
   }
-  files_ = Files{{SlabFile(std::move(files[0]), options.part_bytes[0]),
-                  SlabFile(std::move(files[1]), options.part_bytes[1])},
-                 IndexFile(std::move(files[2]), HeaderOf(options, FileKind::kIndex))};
+  files_.emplace(std::move(files), options);
   CACHALOT_RETURN_IF_ERROR(files_->index.Load(&catalog_));
   CACHALOT_RETURN_IF_ERROR(files_->index.CutTail());
   for (const PagePart part : kPageParts) {
@@ -125,9 +128,7 @@ Status DiskStore::OpenToRead(const DiskTierOptions& options) {
   if (!files || !HaveTheirHeaders(*files, options)) {
     return {};
   }
-  files_ = Files{{SlabFile(std::move((*files)[0]), options.part_bytes[0]),
-                  SlabFile(std::move((*files)[1]), options.part_bytes[1])},
-                 IndexFile(std::move((*files)[2]), HeaderOf(options, FileKind::kIndex))};
+  files_.emplace(*std::move(files), options);
   CountBytes();
   return files_->index.Load(&catalog_);
 }

@@ -61,6 +61,8 @@ class DiskStore {
  private:
   // Slabs by PagePart. Absent in a reader that came before the first writer.
   struct Files {
+    Files(std::vector<DiskFile> files, const DiskTierOptions& options);
+
     std::array<SlabFile, 2> slabs;
     IndexFile index;
   };

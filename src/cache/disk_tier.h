@@ -42,8 +42,8 @@ class DiskTier {
   using Bytes = std::shared_ptr<const std::vector<std::byte>>;
   using Stored = StoredPage;
 
-  // Makes the folder. Fails where it cannot be made or used (kIoError) and where max_bytes does not
-  // hold one page (kInvalidArgument).
+  // Makes the folder and, the first time, its files. Fails where they cannot be made or used, a full
+  // disk included (kIoError), and where max_bytes does not hold one page (kInvalidArgument).
   static Result<std::unique_ptr<DiskTier>> Open(const DiskTierOptions& options);
   DiskTier(const DiskTier&) = delete;
   DiskTier& operator=(const DiskTier&) = delete;
