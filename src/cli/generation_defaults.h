@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "sampling/sampler.h"
+#include "sampling/params.h"
 
 namespace cachalot {
 

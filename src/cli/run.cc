@@ -1,6 +1,7 @@
 // `cachalot run`: one answer, or a chat.
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <random>
 
 #include "cli/chat_session.h"
@@ -55,9 +56,9 @@ Status RunRun(const RunFlags& flags) {
   ChatSettings settings;
   settings.generate.sampling = SamplingOf(flags, defaults.sampling);
   CACHALOT_RETURN_IF_ERROR(CheckSamplingParams(settings.generate.sampling));
-  settings.generate.stop_ids = defaults.stop_ids;
-  if (settings.generate.stop_ids.empty()) {
-    settings.generate.stop_ids = {static_cast<int32_t>(config.eos_token)};
+  settings.generate.sampling.stop_ids = defaults.stop_ids;
+  if (settings.generate.sampling.stop_ids.empty()) {
+    settings.generate.sampling.stop_ids = {static_cast<int32_t>(config.eos_token)};
   }
   const int64_t context =
       flags.context > 0 ? flags.context : std::min(kDefaultContext, config.max_position);
@@ -75,11 +76,14 @@ Status RunRun(const RunFlags& flags) {
                      "{}/tokenizer.json has ids up to {}, but the model's vocabulary is {}",
                      flags.model.folder, tokenizer.vocab_size() - 1, config.vocab_size);
   }
+  std::vector<int32_t> unused_ids;
   for (int32_t id = 0; id < config.vocab_size; ++id) {
     if (!tokenizer.HasToken(id)) {
-      settings.generate.banned_ids.push_back(id);
+      unused_ids.push_back(id);
     }
   }
+  settings.generate.sampling.banned_ids =
+      std::make_shared<const std::vector<int32_t>>(std::move(unused_ids));
   CACHALOT_ASSIGN_OR_RETURN(
       const LoadedModel loaded,
       LoadModel(flags.model,

@@ -233,7 +233,7 @@ TEST(Generate, IsGreedyDecodingOfThePrompt) {
   const RequestSlot stopped = *engine->Open();
   answer.clear();
   EXPECT_EQ(*Generate(*engine.runner, stopped, prompt,
-                      {.sampling = {.temperature = 0}, .max_new_tokens = 6, .stop_ids = {text[52]}},
+                      {.sampling = {.temperature = 0, .stop_ids = {text[52]}}, .max_new_tokens = 6},
                       hooks),
             AnswerEnd::kStopToken);
   EXPECT_LE(answer.size(), 2U);
@@ -248,7 +248,7 @@ TEST(Generate, NeverSamplesABannedId) {
   hooks.on_token = [&](int32_t id) { first = id; };
   ASSERT_TRUE(Generate(*engine.runner, *engine->Open(), prompt, options, hooks));
   engine->Close(RequestSlot(1));
-  options.banned_ids = {first};
+  options.sampling.banned_ids = std::make_shared<const std::vector<int32_t>>(1, first);
   const int32_t banned = first;
   ASSERT_TRUE(Generate(*engine.runner, *engine->Open(), prompt, options, hooks));
   EXPECT_NE(first, banned);

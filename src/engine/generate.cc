@@ -1,13 +1,13 @@
 #include "engine/generate.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace cachalot {
 
 Result<AnswerEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<const int32_t> prompt,
                            const GenerateOptions& options, const GenerateHooks& hooks) {
   CACHALOT_RETURN_IF_ERROR(CheckSamplingParams(options.sampling));
+  CACHALOT_RETURN_IF_ERROR(CheckSamplingIds(options.sampling, runner.config().vocab_size));
   if (prompt.empty()) {
     return MakeError(StatusCode::kInvalidArgument, "the prompt has no tokens");
   }
@@ -34,18 +34,18 @@ Result<AnswerEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<cons
     }
   }
 
+  const std::vector<int32_t>& stop_ids = options.sampling.stop_ids;
+  TokenHistory history(options.sampling, prompt);
   Sampler sampler;
   std::vector<float> logits;
   int64_t last_row = last_chunk - 1;
   for (int64_t step = 0; step < options.max_new_tokens; ++step) {
     CACHALOT_RETURN_IF_ERROR(runner.Logits(last_row, last_row + 1, &logits));
-    for (const int32_t banned : options.banned_ids) {
-      logits[static_cast<size_t>(banned)] = -HUGE_VALF;
-    }
-    const int32_t id = sampler.Sample(logits, options.sampling, step);
-    if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
+    const int32_t id = sampler.Sample(logits, options.sampling, history, step);
+    if (std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end()) {
       return AnswerEnd::kStopToken;
     }
+    history.Add(id);
     hooks.on_token(id);
     if (step + 1 == options.max_new_tokens || runner.length(slot) == runner.options().max_context) {
       break;

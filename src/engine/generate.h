@@ -12,12 +12,8 @@
 namespace cachalot {
 
 struct GenerateOptions {
-  SamplingParams sampling;
+  SamplingParams sampling;  // its stop_ids end the answer and are not part of it
   int64_t max_new_tokens = 0;
-  // These end the answer and are not part of it.
-  std::vector<int32_t> stop_ids;
-  // These are never sampled: rows of the vocabulary that no token stands for.
-  std::vector<int32_t> banned_ids;
 };
 
 enum class AnswerEnd : uint8_t {
@@ -34,6 +30,7 @@ struct GenerateHooks {
 
 // Runs `prompt` after what the request already has and answers it. All but the answer's last token
 // are then in the request's cache; when it is cancelled in the prompt, so is what was run of it.
+// The repetition penalty sees `prompt` and the answer, not what the request had before.
 Result<AnswerEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<const int32_t> prompt,
                            const GenerateOptions& options, const GenerateHooks& hooks);
 

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "engine/cache_plan.h"
-#include "sampling/sampler.h"
+#include "sampling/likeliest.h"
 
 namespace cachalot {
 namespace {

@@ -8,112 +8,186 @@
 namespace cachalot {
 namespace {
 
-// The finaliser of splitmix64: every bit of the input reaches every bit of the output.
-uint64_t Mix(uint64_t value) {
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9U;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EBU;
-  return value ^ (value >> 31);
+// Probability before normalising: that of the largest logit is 1.
+class Weigher {
+ public:
+  Weigher(float largest, double temperature) : largest_(largest), temperature_(temperature) {}
+
+  double operator()(float logit) const {
+    if (!(logit < largest_)) {
+      return logit == largest_ ? 1 : 0;  // infinities are alike; NaN is never drawn
+    }
+    return std::exp((static_cast<double>(logit) - static_cast<double>(largest_)) / temperature_);
+  }
+  // A logit that weighs as much.
+  double LogitOf(double weight) const { return largest_ + temperature_ * std::log(weight); }
+
+ private:
+  float largest_;
+  double temperature_;
+};
+
+double SumOfWeights(std::span<const Candidate> candidates) {
+  double sum = 0;
+  for (const Candidate& candidate : candidates) {
+    sum += candidate.weight;
+  }
+  return sum;
 }
 
-Status CheckRange(const char* name, double value, double low, double high) {
-  if (!(value >= low && value <= high)) {
-    return MakeError(StatusCode::kInvalidArgument, "{} is {}, expected {} to {}", name, value, low,
-                     high);
+// Moves the fewest likeliest candidates that together weigh `target` to the front, the last of them
+// last, and returns how many they are: at least one, at most all. Halves what is in question each
+// time, where sorting would cost far more on a wide and flat distribution.
+size_t GatherWeight(std::span<Candidate> candidates, double target) {
+  constexpr size_t kFew = 64;
+  size_t begin = 0;
+  size_t end = candidates.size();
+  double before = 0;
+  while (end - begin > kFew) {
+    const size_t middle = begin + (end - begin) / 2;
+    std::nth_element(&candidates[begin], &candidates[middle], candidates.data() + end, IsLikelier);
+    const double with_half = before + SumOfWeights(candidates.subspan(begin, middle - begin));
+    if (with_half >= target) {
+      end = middle;
+    } else {
+      before = with_half;
+      begin = middle;
+    }
   }
-  return {};
+  std::sort(candidates.data() + begin, candidates.data() + end, IsLikelier);
+  while (begin < end) {
+    before += candidates[begin++].weight;
+    if (before >= target) {
+      break;
+    }
+  }
+  return begin;
 }
 
 }  // namespace
 
-Status CheckSamplingParams(const SamplingParams& params) {
-  CACHALOT_RETURN_IF_ERROR(CheckRange("temperature", params.temperature, 0, 100));
-  CACHALOT_RETURN_IF_ERROR(CheckRange("top_p", params.top_p, 0, 1));
-  CACHALOT_RETURN_IF_ERROR(CheckRange("min_p", params.min_p, 0, 1));
-  if (params.top_k < 0) {
-    return MakeError(StatusCode::kInvalidArgument, "top_k is {}, expected 0 or more", params.top_k);
-  }
-  return {};
+int32_t Sampler::Sample(std::span<float> logits, const SamplingParams& params,
+                        const TokenHistory& history, int64_t step) {
+  CACHALOT_CHECK(!logits.empty());
+  Adjust(logits, params, history, step);
+  const int32_t id = Choose(logits, params, step);
+  Restore(logits);
+  return id;
 }
 
-int32_t ArgMax(std::span<const float> logits) {
-  int32_t best = 0;
-  float largest = -HUGE_VALF;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] > largest) {
-      largest = logits[i];
-      best = static_cast<int32_t>(i);
+void Sampler::Set(std::span<float> logits, int32_t id, float value) {
+  float& logit = logits[static_cast<size_t>(id)];
+  changes_.push_back({id, logit});
+  logit = value;
+}
+
+void Sampler::Adjust(std::span<float> logits, const SamplingParams& params,
+                     const TokenHistory& history, int64_t step) {
+  for (const auto& [id, in_answer] : history.counts()) {
+    double logit = logits[static_cast<size_t>(id)];
+    logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
+    if (in_answer > 0) {
+      logit -= in_answer * params.frequency_penalty + params.presence_penalty;
+    }
+    Set(logits, id, static_cast<float>(logit));
+  }
+  for (const auto& [id, bias] : params.logit_bias) {
+    Set(logits, id, static_cast<float>(logits[static_cast<size_t>(id)] + bias));
+  }
+  if (params.banned_ids) {
+    for (const int32_t id : *params.banned_ids) {
+      Set(logits, id, -HUGE_VALF);
     }
   }
-  return best;
-}
-
-double UniformAt(uint64_t seed, int64_t step) {
-  constexpr uint64_t kGolden = 0x9E3779B97F4A7C15U;
-  const uint64_t bits = Mix(Mix(seed + kGolden) + kGolden * static_cast<uint64_t>(step + 1));
-  return static_cast<double>(bits >> 11) * 0x1p-53;
-}
-
-int32_t Sampler::Sample(std::span<const float> logits, const SamplingParams& params, int64_t step) {
-  CACHALOT_CHECK(!logits.empty());
-  const int32_t best = ArgMax(logits);
-  if (params.temperature == 0 || params.top_k == 1) {
-    return best;
+  if (step < params.min_new_tokens) {
+    for (const int32_t id : params.stop_ids) {
+      Set(logits, id, -HUGE_VALF);
+    }
   }
+}
+
+void Sampler::Restore(std::span<float> logits) {
+  // Backwards: an id may have changed more than once.
+  for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) {
+    logits[static_cast<size_t>(change->id)] = change->before;
+  }
+  changes_.clear();
+}
+
+int32_t Sampler::Choose(std::span<const float> logits, const SamplingParams& params, int64_t step) {
+  if (params.temperature == 0 || params.top_k == 1) {
+    return ArgMax(logits);
+  }
+  const double uniform = UniformAt(params.seed, step);
+  const bool all_k = params.top_k == 0 || params.top_k >= static_cast<int64_t>(logits.size());
+  return all_k && params.top_p == 1 && params.min_p == 0
+             ? DrawFromAll(logits, params.temperature, uniform)
+             : DrawFromLikeliest(logits, params, uniform);
+}
+
+int32_t Sampler::DrawFromAll(std::span<const float> logits, double temperature, double uniform) {
+  const int32_t best = ArgMax(logits);
   const float largest = logits[static_cast<size_t>(best)];
+  if (!(largest > -HUGE_VALF)) {
+    return 0;
+  }
+  const Weigher weigh(largest, temperature);
+  weights_.resize(logits.size());
+  double total = 0;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    weights_[i] = weigh(logits[i]);
+    total += weights_[i];
+  }
+  double left = uniform * total;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    left -= weights_[i];
+    if (left < 0) {
+      return static_cast<int32_t>(i);
+    }
+  }
+  return best;  // rounding left a crumb
+}
+
+double Sampler::FindPossible(std::span<const float> logits, const SamplingParams& params) {
+  const Weigher weigh(logits[static_cast<size_t>(ArgMax(logits))], params.temperature);
+  if (params.top_k > 0) {
+    FindLikeliest(logits, params.top_k, &candidates_);
+    for (Candidate& candidate : candidates_) {
+      candidate.weight = weigh(candidate.logit);
+    }
+    return SumOfWeights(candidates_);
+  }
+  double total = 0;
+  double least = params.min_p;
+  if (params.top_p < 1) {
+    for (const float logit : logits) {
+      total += weigh(logit);
+    }
+    // All that are lighter than this weigh less together than what top_p leaves out.
+    least = std::max(least, (1 - params.top_p) * total / static_cast<double>(logits.size()));
+  }
+  const double floor = weigh.LogitOf(least * (1 - 1e-9));  // rounding must lose none
   candidates_.clear();
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] > -HUGE_VALF) {
-      const double apart = static_cast<double>(logits[i]) - static_cast<double>(largest);
-      candidates_.push_back(
-          {static_cast<int32_t>(i), logits[i], std::exp(apart / params.temperature)});
+    if (logits[i] >= floor && logits[i] > -HUGE_VALF) {
+      candidates_.push_back({static_cast<int32_t>(i), logits[i], weigh(logits[i])});
     }
   }
+  return total;
+}
+
+int32_t Sampler::DrawFromLikeliest(std::span<const float> logits, const SamplingParams& params,
+                                   double uniform) {
+  const double total = FindPossible(logits, params);
   if (candidates_.empty()) {
-    return best;
+    return 0;
   }
-  const auto likelier = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-  };
-  const auto top_k = static_cast<size_t>(params.top_k);
-  if (top_k > 0 && top_k < candidates_.size()) {
-    std::partial_sort(candidates_.begin(), candidates_.begin() + params.top_k, candidates_.end(),
-                      likelier);
-    candidates_.resize(top_k);
-  } else if (params.top_p < 1 || params.min_p > 0) {
-    std::sort(candidates_.begin(), candidates_.end(), likelier);
-  }
-
   if (params.top_p < 1) {
-    double total = 0;
-    for (const Candidate& candidate : candidates_) {
-      total += candidate.probability;
-    }
-    double kept = 0;
-    size_t count = 0;
-    while (count < candidates_.size() && (count == 0 || kept < params.top_p * total)) {
-      kept += candidates_[count++].probability;
-    }
-    candidates_.resize(count);
+    candidates_.resize(GatherWeight(candidates_, params.top_p * total));
   }
-  if (params.min_p > 0) {
-    // The best has probability 1 before normalising, and the rest fall.
-    const auto end = std::find_if(candidates_.begin(), candidates_.end(),
-                                  [&](const Candidate& c) { return c.probability < params.min_p; });
-    candidates_.erase(end, candidates_.end());
-  }
-
-  double total = 0;
-  for (const Candidate& candidate : candidates_) {
-    total += candidate.probability;
-  }
-  double left = UniformAt(params.seed, step) * total;
-  for (const Candidate& candidate : candidates_) {
-    left -= candidate.probability;
-    if (left < 0) {
-      return candidate.id;
-    }
-  }
-  return candidates_.back().id;  // rounding left a crumb
+  std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < params.min_p; });
+  const size_t drawn = GatherWeight(candidates_, uniform * SumOfWeights(candidates_));
+  return candidates_[drawn - 1].id;
 }
 
 }  // namespace cachalot

@@ -1,44 +1,49 @@
-// From logits to a token. A pure function of the logits, the settings and the place in the answer:
-// what else is in the batch, and what was sampled for others, never changes it.
+// From logits to a token. A pure function of the logits, the settings, the request's own tokens and
+// the place in the answer: what else is in the batch, and what was sampled for others, never changes
+// it.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "base/result.h"
+#include "sampling/likeliest.h"
+#include "sampling/params.h"
+#include "sampling/seed.h"
+#include "sampling/token_history.h"
 
 namespace cachalot {
 
-struct SamplingParams {
-  double temperature = 1;  // 0: greedy
-  int64_t top_k = 0;       // keep the k most likely; 0: all
-  double top_p = 1;        // then the fewest most likely whose probabilities reach top_p
-  double min_p = 0;        // then those at least min_p times as likely as the best
-  uint64_t seed = 0;
-};
-
-// Names the setting that is out of bounds.
-Status CheckSamplingParams(const SamplingParams& params);
-
-// The largest logit, ties to the lower id. NaN is never chosen.
-int32_t ArgMax(std::span<const float> logits);
-
 class Sampler {
  public:
-  // `step` counts the tokens of the answer; equal (logits, params, step) give equal tokens.
-  int32_t Sample(std::span<const float> logits, const SamplingParams& params, int64_t step);
+  // `logits` is a row of the vocabulary, changed in between but given back as it was. `step` counts
+  // the tokens of the answer; equal arguments give equal tokens. Settings as CheckSamplingParams and
+  // CheckSamplingIds let them pass. Where every logit is -infinity, NaN or banned, the token is 0.
+  int32_t Sample(std::span<float> logits, const SamplingParams& params, const TokenHistory& history,
+                 int64_t step);
 
  private:
-  struct Candidate {
+  struct Change {
     int32_t id;
-    float logit;
-    double probability;
+    float before;
   };
-  std::vector<Candidate> candidates_;  // kept between calls for its memory
-};
 
-// Uniform in [0, 1), a function of its arguments alone.
-double UniformAt(uint64_t seed, int64_t step);
+  void Set(std::span<float> logits, int32_t id, float value);
+  void Adjust(std::span<float> logits, const SamplingParams& params, const TokenHistory& history,
+              int64_t step);
+  void Restore(std::span<float> logits);
+  int32_t Choose(std::span<const float> logits, const SamplingParams& params, int64_t step);
+  int32_t DrawFromAll(std::span<const float> logits, double temperature, double uniform);
+  int32_t DrawFromLikeliest(std::span<const float> logits, const SamplingParams& params,
+                            double uniform);
+  // Sets candidates_ to the top_k, or to all that top_p and min_p can possibly keep, and returns the
+  // weight that top_p is a part of.
+  double FindPossible(std::span<const float> logits, const SamplingParams& params);
+
+  // Kept between calls for their memory.
+  std::vector<Change> changes_;
+  std::vector<Candidate> candidates_;
+  std::vector<double> weights_;
+};
 
 }  // namespace cachalot
