@@ -4,8 +4,12 @@
 #include <array>
 #include <utility>
 
+#include "io/utf8.h"
+
 namespace cachalot {
 namespace {
+
+constexpr size_t kMaxShownBytes = 100;  // of a value in an error
 
 template <typename T>
 struct Named {
@@ -39,7 +43,9 @@ Result<T> Choose(const std::array<Named<T>, n>& choices, const OrderedJson& json
     names += choice.name;
   }
   return MakeError(StatusCode::kInvalidArgument, "{} is {}, expected one of {}", place,
-                   json.is_string() ? DumpJson(json) : json.type_name(), names);
+                   json.is_string() ? Utf8Prefix(DumpJson(json), kMaxShownBytes)
+                                    : std::string_view(json.type_name()),
+                   names);
 }
 
 tl::unexpected<Error> WrongType(const std::string& place, const OrderedJson& found,

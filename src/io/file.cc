@@ -201,6 +201,30 @@ Result<OutputFile> OutputFile::Create(const std::string& path) {
   return file;
 }
 
+Result<OutputFile> OutputFile::Continue(const std::string& path, int64_t size) {
+  OutputFile file;
+  file.path_ = path;
+  file.descriptor_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (file.descriptor_ < 0) {
+    return SystemError(path, "open for writing");
+  }
+  const off_t length = ::lseek(file.descriptor_, 0, SEEK_END);
+  if (length < 0) {
+    return SystemError(path, "seek");
+  }
+  if (length < size) {
+    return MakeError(StatusCode::kInvalidArgument, "{}: {} bytes, expected {} to go on behind",
+                     path, length, size);
+  }
+  if (::ftruncate(file.descriptor_, size) != 0) {
+    return SystemError(path, "truncate");
+  }
+  if (::lseek(file.descriptor_, size, SEEK_SET) < 0) {
+    return SystemError(path, "seek");
+  }
+  return file;
+}
+
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 

@@ -64,6 +64,8 @@ Result<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 class OutputFile {
  public:
   static Result<OutputFile> Create(const std::string& path);
+  // Goes on behind the first `size` bytes of a file that has as many; what follows them is cut off.
+  static Result<OutputFile> Continue(const std::string& path, int64_t size);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();

@@ -63,5 +63,22 @@ TEST(MappedFile, NamesWhatCannotBeOpened) {
   EXPECT_THAT(folder.error().message, testing::HasSubstr("not a regular file"));
 }
 
+Status Write(OutputFile& file, std::string_view text) {
+  return file.Write(std::as_bytes(std::span(text)));
+}
+
+TEST(OutputFile, GoesOnWhereItWasTold) {
+  const std::string path = testing::TempDir() + "continued_file";
+  auto fresh = OutputFile::Create(path);
+  ASSERT_TRUE(fresh && Write(*fresh, "whole\ntorn") && fresh->Close());
+  auto further = OutputFile::Continue(path, 6);
+  ASSERT_TRUE(further && Write(*further, "new\n") && further->Close());
+  EXPECT_EQ(*ReadFile(path, 100), "whole\nnew\n");
+
+  EXPECT_THAT(OutputFile::Continue(path, 11).error().message,
+              testing::HasSubstr("continued_file: 10 bytes, expected 11 to go on behind"));
+  EXPECT_EQ(OutputFile::Continue("/no/such/file", 0).error().code, StatusCode::kNotFound);
+}
+
 }  // namespace
 }  // namespace cachalot

@@ -82,6 +82,17 @@ std::optional<size_t> FindInvalidUtf8(std::string_view text) {
   }
 }
 
+std::string_view Utf8Prefix(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) {
+    return text;
+  }
+  size_t end = max_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
+    --end;
+  }
+  return text.substr(0, end);
+}
+
 std::string ReplaceInvalidUtf8(std::string_view bytes) {
   std::string text;
   text.reserve(bytes.size());

@@ -27,6 +27,9 @@ Utf8Step NextUtf8(std::string_view text);
 // The byte offset of the first fault, an unfinished last character included.
 std::optional<size_t> FindInvalidUtf8(std::string_view text);
 
+// The longest beginning of at most `max_bytes` that ends no character half-way.
+std::string_view Utf8Prefix(std::string_view text, size_t max_bytes);
+
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
 
 // Each invalid or incomplete step becomes one U+FFFD (the "maximal subpart" practice of Unicode and

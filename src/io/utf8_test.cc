@@ -145,5 +145,13 @@ TEST(Utf8Stream, GivesTheTextOfAllBytesInAnySplit) {
   }
 }
 
+TEST(Utf8Prefix, CutsBetweenCharacters) {
+  const std::string_view text = "a\u00e9\u20ac\U0001F433";  // 1, 2, 3 and 4 bytes
+  const size_t ends[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};
+  for (size_t max_bytes = 0; max_bytes < 12; ++max_bytes) {
+    EXPECT_EQ(Utf8Prefix(text, max_bytes), text.substr(0, ends[max_bytes])) << max_bytes;
+  }
+}
+
 }  // namespace
 }  // namespace cachalot

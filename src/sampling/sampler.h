@@ -14,6 +14,7 @@
 
 namespace cachalot {
 
+// Has memory to work in and no state: one for each thread.
 class Sampler {
  public:
   // `logits` is a row of the vocabulary, changed in between but given back as it was. `step` counts
