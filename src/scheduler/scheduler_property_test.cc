@@ -15,12 +15,6 @@
 namespace cachalot {
 namespace {
 
-constexpr int32_t kVocabulary = 1000;
-
-// The next token of a text, and whether it is a stop: the "model".
-int32_t NextToken(std::span<const int32_t> tokens) {
-  return static_cast<int32_t>(NamesOfPrefixes(tokens).back() % kVocabulary);
-}
 bool Stops(int32_t token) { return token % 97 == 0; }
 
 // The tokens that a request alone would have in the end.

@@ -18,11 +18,6 @@ namespace cachalot {
 
 using Tokens = std::vector<int32_t>;
 
-// The next token of a text: the "model".
-inline int32_t NextToken(const Tokens& tokens) {
-  return static_cast<int32_t>(NamesOfPrefixes(tokens).back() % 1000);
-}
-
 inline Tokens Text(int32_t seed, int64_t num_tokens) {
   Tokens tokens;
   for (int64_t i = 0; i < num_tokens; ++i) {
