@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cache/cache_allocator.h"
+#include "cache/page_thief.h"
 #include "cache/step_tables.h"
 
 namespace cachalot {
@@ -117,6 +118,52 @@ TEST(CacheSharing, RefusesAPrefixWithoutChangeWhenNoPageIsLeftForItsLastGroup) {
   const CacheAllocator before = cache;
   EXPECT_EQ(cache.Adopt(b, PrefixOf(cache, a, 3)).error(), (Exhausted{CachePool::kC128, 1, 0}));
   EXPECT_EQ(cache, before);
+}
+
+TEST(CacheSharing, GivesSinglePagesToOtherHolders) {
+  CacheAllocator cache(Geometry());
+  const CacheAllocator empty = cache;
+  for (const CachePool pool : {CachePool::kFull, CachePool::kSwa, CachePool::kC128}) {
+    const PageThief all(cache, pool, 0);
+    EXPECT_EQ(cache.available_pages(pool), 0);
+    EXPECT_FALSE(cache.Take(pool));
+  }
+  EXPECT_EQ(cache.LeakReport(), "");
+  const PageId page = *cache.Take(CachePool::kFull);
+  EXPECT_EQ(cache.allocator(CachePool::kFull).holders(page), 1);
+  cache.Release({.full = {page}, .swa = {PageId(0)}, .c128 = {}});
+  EXPECT_EQ(cache.LeakReport(), "");
+}
+
+TEST(CacheSharing, GivesAFullPageItsWindowAndTakesItAgain) {
+  CacheAllocator cache(Geometry());
+  const PageId full = *cache.Take(CachePool::kFull);
+  const SlotId token(static_cast<int32_t>(full.value * kPageTokens + 5));
+  EXPECT_EQ(cache.SwaSlot(token), SlotId(0));
+  for (int round = 0; round < 3; ++round) {
+    const PageId swa = *cache.Take(CachePool::kSwa);
+    cache.SetWindow(full, swa);
+    EXPECT_EQ(cache.SwaSlot(token), SlotId(static_cast<int32_t>(swa.value * kPageTokens + 5)));
+    // A second holder keeps it.
+    cache.Retain({.full = {full}, .swa = {swa}, .c128 = {}});
+    cache.ReleaseWindow(full, swa);
+    EXPECT_NE(cache.SwaSlot(token), SlotId(0));
+    cache.Release({.full = {full}, .swa = {swa}, .c128 = {}});
+    EXPECT_EQ(cache.SwaSlot(token), SlotId(0));
+  }
+  cache.Release({.full = {full}, .swa = {PageId(0)}, .c128 = {}});
+  EXPECT_EQ(cache.LeakReport(), "");
+}
+
+TEST(CacheSharingDeathTest, RefusesASecondWindowAndWindowsOfNobody) {
+  CacheAllocator cache(Geometry());
+  const PageId full = *cache.Take(CachePool::kFull);
+  const PageId swa = *cache.Take(CachePool::kSwa);
+  EXPECT_DEATH(cache.SetWindow(PageId(full.value + 1), swa), "holders");
+  EXPECT_DEATH(cache.SetWindow(full, PageId(swa.value + 1)), "holders");
+  cache.SetWindow(full, swa);
+  EXPECT_DEATH(cache.SetWindow(full, swa), "against 0");
+  EXPECT_DEATH(cache.Release({.full = {full}, .swa = {PageId(0)}, .c128 = {}}), "against 0");
 }
 
 TEST(CacheSharingDeathTest, RefusesToWriteIntoAPageThatOthersHold) {

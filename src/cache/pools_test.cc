@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "cache/fake_device.h"
@@ -202,6 +203,146 @@ TEST_F(PoolsTest, PutsAKeyAndItsEntryAtTheSameSlotAndTouchesNoOther) {
     DecodeRow(cache.index_keys.layout, cache.index_keys.row(row), read);
     ASSERT_NEAR(read[3], row == 37 ? -2 : 0, 0.01);
   }
+}
+
+// All that the pools hold, byte by byte.
+std::vector<uint8_t> BytesOf(const CachePools& pools) {
+  std::vector<uint8_t> bytes;
+  const auto add = [&](const void* data, int64_t count) {
+    if (data != nullptr) {
+      const auto* begin = static_cast<const uint8_t*>(data);
+      bytes.insert(bytes.end(), begin, begin + count);
+    }
+  };
+  const auto add_pool = [&](const RowPool& pool) {
+    add(pool.data, pool.num_rows * pool.layout.bytes());
+  };
+  for (int64_t layer = 0; layer < 5; ++layer) {
+    const LayerCache cache = pools.layer(layer);
+    add_pool(cache.window);
+    add_pool(cache.entries);
+    add_pool(cache.index_keys);
+    add(cache.state.attn.data, cache.state.attn.bytes());
+    add(cache.state.index.data, cache.state.index.bytes());
+  }
+  for (int64_t layer = 0; layer < 3; ++layer) {
+    add_pool(pools.draft_layer(layer).window);
+  }
+  return bytes;
+}
+
+int64_t BytesThatDiffer(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
+  int64_t count = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    count += a[i] != b[i];
+  }
+  return count;
+}
+
+void FillRows(const std::vector<Tensor>& rows, uint8_t first) {
+  for (const Tensor& part : rows) {
+    for (int64_t i = 0; i < part.bytes(); ++i) {
+      static_cast<uint8_t*>(part.data)[i] = static_cast<uint8_t>(first + i % 97);
+    }
+  }
+}
+
+TEST_F(PoolsTest, ListsTheRowsOfAPart) {
+  for (const bool speculative : {false, true}) {
+    Make(Shape(), speculative);
+    const PagePlace place = {PageId(3), PageId(2), PageId(1), 5};
+    const int64_t ring = speculative ? 16 : 8;
+    const LayerCache c4 = pools_->layer(2);
+    const LayerCache c128 = pools_->layer(3);
+    // c4 entries of two layers, index keys of two, a c128 entry of one.
+    const auto history = pools_->PartRows(PagePart::kHistory, place);
+    ASSERT_EQ(history.size(), 5u);
+    EXPECT_EQ(history[0].data, c4.entries.row(3 * 32));
+    EXPECT_EQ(history[0].bytes(), 32 * c4.entries.layout.bytes());
+    EXPECT_EQ(history[2].data, c4.index_keys.row(3 * 32));
+    EXPECT_EQ(history[2].bytes(), 32 * c4.index_keys.layout.bytes());
+    EXPECT_EQ(history[4].data, c128.entries.row(1 * 16 + 5));
+    EXPECT_EQ(history[4].bytes(), c128.entries.layout.bytes());
+    // Window rows of eight layers, then the last four rows of two rings in two layers.
+    const auto window = pools_->PartRows(PagePart::kWindow, place);
+    ASSERT_EQ(window.size(), 8u + 4u);
+    EXPECT_EQ(window[4].data, pools_->layer(4).window.row(2 * 128));
+    EXPECT_EQ(window[5].data, pools_->draft_layer(0).window.row(2 * 128));
+    EXPECT_EQ(window[0].bytes(), 128 * c4.window.layout.bytes());
+    EXPECT_EQ(window[8].data, c4.state.attn.As<float>() + (3 * ring - 4) * 2048);
+    EXPECT_EQ(window[8].bytes(), 4 * 2048 * 4);
+    EXPECT_EQ(window[9].data, c4.state.index.As<float>() + (3 * ring - 4) * 512);
+    for (const PagePart part : kPageParts) {
+      int64_t bytes = 0;
+      for (const Tensor& rows : pools_->PartRows(part, place)) {
+        EXPECT_EQ(rows.dtype, DType::kU8);
+        bytes += rows.bytes();
+      }
+      EXPECT_EQ(pools_->part_bytes(part), bytes);
+    }
+  }
+}
+
+// cache.I31: what is saved of one page and brought back into another is all that a page has there,
+// and no other row is touched.
+TEST_F(PoolsTest, MovesAPartToTheHostAndBackIntoAnotherPage) {
+  Make(Shape());
+  const PagePlace from = {PageId(3), PageId(2), PageId(1), 5};
+  const PagePlace to = {PageId(7), PageId(4), PageId(2), 11};
+  for (const PagePart part : kPageParts) {
+    FillRows(pools_->PartRows(part, from), 1);
+    std::vector<uint8_t> host(static_cast<size_t>(pools_->part_bytes(part)));
+    const auto before = BytesOf(*pools_);
+    size_t offset = 0;
+    for (const Tensor& rows : pools_->PartRows(part, from)) {
+      stream_->Download(rows, host.data() + offset);
+      offset += static_cast<size_t>(rows.bytes());
+    }
+    ASSERT_EQ(offset, host.size());
+    FillRows(pools_->PartRows(part, from), 200);  // the page is somebody else's by now
+    const auto without = BytesOf(*pools_);
+    offset = 0;
+    for (const Tensor& rows : pools_->PartRows(part, to)) {
+      stream_->Upload(host.data() + offset, rows);
+      offset += static_cast<size_t>(rows.bytes());
+    }
+    const auto after = BytesOf(*pools_);
+    EXPECT_EQ(before.size(), after.size());
+    const int64_t changed = BytesThatDiffer(without, after);
+    EXPECT_GT(changed, pools_->part_bytes(part) * 9 / 10);
+    EXPECT_LE(changed, pools_->part_bytes(part));
+    const auto there = pools_->PartRows(part, to);
+    const auto here = pools_->PartRows(part, from);
+    FillRows(here, 1);
+    for (size_t i = 0; i < here.size(); ++i) {
+      ASSERT_EQ(std::memcmp(here[i].data, there[i].data, static_cast<size_t>(here[i].bytes())), 0);
+    }
+  }
+}
+
+TEST_F(PoolsTest, CopiesEntriesWithinEveryC128LayerAndNothingElse) {
+  CacheShape shape = Shape();
+  shape.ratios = {128, 4, 0, 128, 0};
+  Make(shape);
+  const auto entry = [&](int64_t layer, int64_t row) {
+    return static_cast<uint8_t*>(pools_->layer(layer).entries.row(row));
+  };
+  const int64_t bytes = pools_->layer(0).entries.layout.bytes();
+  for (const int64_t layer : {0, 3}) {
+    for (int64_t row = 0; row < 32; ++row) {
+      std::fill_n(entry(layer, 16 + row), bytes, static_cast<uint8_t>(10 * layer + row + 1));
+    }
+  }
+  const auto before = BytesOf(*pools_);
+  pools_->CopyEntryRows(*stream_, {PageId(1), PageId(2), 3, 4});
+  for (const int64_t layer : {0, 3}) {
+    for (int64_t row = 0; row < 16; ++row) {
+      const bool copied = row >= 3 && row < 7;
+      EXPECT_EQ(entry(layer, 2 * 16 + row)[bytes - 1],
+                static_cast<uint8_t>(10 * layer + row + 1 + (copied ? 0 : 16)));
+    }
+  }
+  EXPECT_EQ(BytesThatDiffer(before, BytesOf(*pools_)), 2 * 4 * bytes);
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ void PrefixIndex::ListOnDisk(PrefixNode& node, PagePart part) {
 void PrefixIndex::DropDisk(PrefixNode& node, PagePart part) {
   node.on_disk[IndexOf(part)] = false;
   tree_.Unlist(node, kDisk, part);
+  DropLoneWindow(node);
 }
 
 void PrefixIndex::TakeMoves(std::vector<CacheMove>& moves) {
@@ -153,6 +154,8 @@ void PrefixIndex::Fetched(int64_t id, bool ok) {
     fetch.node->host[IndexOf(fetch.part)] = fetch.to;
     tree_.MarkUsed(*fetch.node, kHost, fetch.part);
     ++from_disk_;
+    DropLoneWindow(*fetch.node);
+    tree_.Prune(fetch.node);
     return;
   }
   free_host_[IndexOf(fetch.part)].push_back(fetch.to);

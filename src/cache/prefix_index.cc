@@ -242,18 +242,36 @@ void PrefixIndex::Insert(RequestSlot slot, std::span<const int32_t> tokens, bool
     if ((landmark && page + 1 == num_pages) || child->depth % kLandmarkPages == 0) {
       MakeLandmark(*child);
     }
-    const auto column = static_cast<size_t>(page);
-    const bool has_window = held.swa[column].value > 0;
+    const PageSet pages = ColumnOf(held, page);
+    const bool has_window = pages.swa[0].value > 0;
     if (!child->Has(kDevice, kHistory) || (has_window && !child->Has(kDevice, kWindow))) {
-      const auto group = static_cast<size_t>(page / cache_.geometry().c128_page_entries);
-      TakeOver(*child, {.full = {held.full[column]},
-                        .swa = {held.swa[column]},
-                        .c128 = {cache_.geometry().has_c128() ? held.c128[group] : PageId(0)}});
+      TakeOver(*child, pages);
+    } else {
+      ShareEntries(*child, pages.c128[0]);
     }
     node = child;
   }
   if (node != &tree_.root()) {
     MarkPathUsed(node);
+  }
+}
+
+// The pages of one page of a request's tokens.
+PageSet PrefixIndex::ColumnOf(const PageSet& held, int64_t page) const {
+  const auto column = static_cast<size_t>(page);
+  const auto group = static_cast<size_t>(page / cache_.geometry().c128_page_entries);
+  return {.full = {held.full[column]},
+          .swa = {held.swa[column]},
+          .c128 = {cache_.geometry().has_c128() ? held.c128[group] : PageId(0)}};
+}
+
+// I27: the same entries, in the c128 page of a request that has gone further. A group that has
+// grown request by request would have as many c128 pages otherwise.
+void PrefixIndex::ShareEntries(PrefixNode& node, PageId c128) {
+  if (node.device.c128 != c128) {
+    cache_.Retain({.full = {}, .swa = {}, .c128 = {c128}});
+    cache_.Release({.full = {}, .swa = {}, .c128 = {node.device.c128}});
+    node.device.c128 = c128;
   }
 }
 
@@ -315,57 +333,72 @@ std::optional<PageId> PrefixIndex::TakePage(CachePool pool, std::vector<CacheMov
 }
 
 bool PrefixIndex::Evict(CachePool pool, int64_t pages, std::vector<CacheMove>& moves) {
-  while (cache_.available_pages(pool) < pages) {
-    if (!(pool == CachePool::kSwa ? EvictWindow(moves) : EvictHistory(moves))) {
-      return false;
-    }
+  EvictParts(pool, pages, false, moves);
+  if (pool == CachePool::kC128) {
+    // The c128 page of a node may be the index's alone where its full page is in use.
+    EvictParts(pool, pages, true, moves);
   }
-  return true;
+  return cache_.available_pages(pool) >= pages;
 }
 
-bool PrefixIndex::EvictWindow(std::vector<CacheMove>& moves) {
-  for (PrefixNode* node : tree_.order(kDevice, kWindow)) {
-    if (node->pins == 0 && cache_.allocator(CachePool::kSwa).holders(node->device.swa) == 1) {
+// One pass over the parts whose pages the pool has, for as long as it has too few free ones.
+void PrefixIndex::EvictParts(CachePool pool, int64_t pages, bool those_in_use,
+                             std::vector<CacheMove>& moves) {
+  const PagePart part = pool == CachePool::kSwa ? kWindow : kHistory;
+  const PrefixTree::List& order = tree_.order(kDevice, part);
+  for (auto next = order.begin(); next != order.end() && cache_.available_pages(pool) < pages;) {
+    PrefixNode* node = *next++;
+    if (node->pins > 0 || (InUse(*node, part) && !those_in_use)) {
+      continue;
+    }
+    if (part == kWindow) {
       DropWindow(*node, moves);
-      tree_.Prune(node);
-      return true;
+    } else {
+      DropHistory(*node, moves);
     }
+    tree_.Prune(node);
   }
-  return false;
 }
 
-bool PrefixIndex::EvictHistory(std::vector<CacheMove>& moves) {
-  // What others hold is in use: it goes to the end of the queue.
-  const auto& order = tree_.order(kDevice, kHistory);
-  for (size_t tries = order.size(); tries > 0; --tries) {
-    PrefixNode* node = order.front();
-    if (node->pins == 0 && cache_.allocator(CachePool::kFull).holders(node->device.full) == 1) {
-      DropHistory(*node, moves);
-      tree_.Prune(node);
-      return true;
-    }
-    tree_.MarkUsed(*node, kDevice, kHistory);
-  }
-  return false;
+// Whether others hold the page too.
+bool PrefixIndex::InUse(const PrefixNode& node, PagePart part) const {
+  return part == kWindow ? cache_.allocator(CachePool::kSwa).holders(node.device.swa) > 1
+                         : cache_.allocator(CachePool::kFull).holders(node.device.full) > 1;
 }
 
 void PrefixIndex::DropWindow(PrefixNode& node, std::vector<CacheMove>& moves) {
   SaveToHost(node, kWindow, moves);
-  cache_.ReleaseWindow(node.device.full, node.device.swa);
-  tree_.Unlist(node, kDevice, kWindow);
-  node.device.swa = PageId(0);
+  LetWindowGo(node);
   ++evictions_;
 }
 
 void PrefixIndex::DropHistory(PrefixNode& node, std::vector<CacheMove>& moves) {
+  SaveToHost(node, kHistory, moves);
   if (node.Has(kDevice, kWindow)) {
     DropWindow(node, moves);
   }
-  SaveToHost(node, kHistory, moves);
+  LetHistoryGo(node);
+  ++evictions_;
+}
+
+void PrefixIndex::LetWindowGo(PrefixNode& node) {
+  cache_.ReleaseWindow(node.device.full, node.device.swa);
+  tree_.Unlist(node, kDevice, kWindow);
+  node.device.swa = PageId(0);
+}
+
+void PrefixIndex::LetHistoryGo(PrefixNode& node) {
   cache_.Release({{node.device.full}, {PageId(0)}, {node.device.c128}});
   tree_.Unlist(node, kDevice, kHistory);
   node.device = PagePlace();
-  ++evictions_;
+  DropLoneWindow(node);
+}
+
+// A window without its history is of no use.
+void PrefixIndex::DropLoneWindow(PrefixNode& node) {
+  if (!HasPart(node, kHistory, kDisk) && node.Has(kHost, kWindow)) {
+    DropHost(node, kWindow);
+  }
 }
 
 void PrefixIndex::SaveToHost(PrefixNode& node, PagePart part, std::vector<CacheMove>& moves) {
@@ -405,6 +438,7 @@ void PrefixIndex::DropHost(PrefixNode& node, PagePart part) {
   free_host_[static_cast<size_t>(part)].push_back(HostSlotOf(node, part));
   HostSlotOf(node, part) = HostSlot(0);
   tree_.Unlist(node, kHost, part);
+  DropLoneWindow(node);
 }
 
 void PrefixIndex::Clear() {
@@ -429,16 +463,8 @@ void PrefixIndex::Clear() {
     clear(kDisk, part, [&](PrefixNode& node) { DropDisk(node, part); });
     clear(kHost, part, [&](PrefixNode& node) { DropHost(node, part); });
   }
-  clear(kDevice, kWindow, [&](PrefixNode& node) {
-    cache_.ReleaseWindow(node.device.full, node.device.swa);
-    tree_.Unlist(node, kDevice, kWindow);
-    node.device.swa = PageId(0);
-  });
-  clear(kDevice, kHistory, [&](PrefixNode& node) {
-    cache_.Release({{node.device.full}, {PageId(0)}, {node.device.c128}});
-    tree_.Unlist(node, kDevice, kHistory);
-    node.device = PagePlace();
-  });
+  clear(kDevice, kWindow, [&](PrefixNode& node) { LetWindowGo(node); });
+  clear(kDevice, kHistory, [&](PrefixNode& node) { LetHistoryGo(node); });
   CACHALOT_CHECK_EQ(tree_.size(), 0);
 }
 
@@ -469,6 +495,9 @@ void PrefixIndex::CheckConsistency() const {
   }
   for (const PrefixNode* node : tree_.order(kDevice, kWindow)) {
     CACHALOT_CHECK(node->Has(kDevice, kHistory));
+  }
+  for (const PrefixNode* node : tree_.order(kHost, kWindow)) {
+    CACHALOT_CHECK(HasPart(*node, kHistory, kDisk));
   }
   for (const PagePart part : kPageParts) {
     const auto index = static_cast<size_t>(part);

@@ -56,7 +56,8 @@ class PrefixIndex {
   // last of them ends a prompt or an answer (I28).
   void Insert(RequestSlot slot, std::span<const int32_t> tokens, bool landmark);
   // Gives pages back until the pool has `pages` free ones. False where that cannot be had; what
-  // could be evicted has been.
+  // could be evicted has been. With nothing pinned the index can give back every page that it alone
+  // holds.
   bool Evict(CachePool pool, int64_t pages, std::vector<CacheMove>& moves);
   // Forgets everything, in all tiers.
   void Clear();
@@ -91,6 +92,8 @@ class PrefixIndex {
   bool BringBackGroup(std::span<PrefixNode* const> group, std::vector<CacheMove>& moves);
   bool Install(RequestSlot slot, std::span<PrefixNode* const> path, std::vector<CacheMove>& moves);
   std::optional<PageId> TakePage(CachePool pool, std::vector<CacheMove>& moves);
+  PageSet ColumnOf(const PageSet& held, int64_t page) const;
+  void ShareEntries(PrefixNode& node, PageId c128);
   void TakeOver(PrefixNode& node, const PageSet& pages);
   void MarkPathUsed(PrefixNode* node);
   void ListWindow(PrefixNode& node, CacheTier tier);
@@ -100,10 +103,13 @@ class PrefixIndex {
   void DropDisk(PrefixNode& node, PagePart part);
   std::vector<std::pair<PrefixNode*, PagePart>> OnDiskAlone(
       std::span<PrefixNode* const> path) const;
-  bool EvictWindow(std::vector<CacheMove>& moves);
-  bool EvictHistory(std::vector<CacheMove>& moves);
+  void EvictParts(CachePool pool, int64_t pages, bool those_in_use, std::vector<CacheMove>& moves);
+  bool InUse(const PrefixNode& node, PagePart part) const;
   void DropWindow(PrefixNode& node, std::vector<CacheMove>& moves);
   void DropHistory(PrefixNode& node, std::vector<CacheMove>& moves);
+  void LetWindowGo(PrefixNode& node);
+  void LetHistoryGo(PrefixNode& node);
+  void DropLoneWindow(PrefixNode& node);
   void SaveToHost(PrefixNode& node, PagePart part, std::vector<CacheMove>& moves);
   std::optional<HostSlot> TakeHostSlot(PagePart part);
   void DropHost(PrefixNode& node, PagePart part);

@@ -6,14 +6,6 @@
 #include "base/check.h"
 
 namespace cachalot {
-namespace {
-
-uint64_t HashOf(PrefixTree::Page tokens) {
-  return std::hash<std::string_view>()(
-      {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()});
-}
-
-}  // namespace
 
 bool PrefixNode::Has(CacheTier tier, PagePart part) const {
   if (tier == CacheTier::kHost) {
@@ -35,8 +27,13 @@ bool PrefixNode::HasAnything() const {
   return false;
 }
 
+uint64_t PrefixTree::HashOf(Page tokens) {
+  return std::hash<std::string_view>()(
+      {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()});
+}
+
 PrefixNode* PrefixTree::Find(const PrefixNode& parent, Page tokens) const {
-  const auto found = parent.children.find(HashOf(tokens));
+  const auto found = parent.children.find(hash_(tokens));
   if (found == parent.children.end() || !std::ranges::equal(found->second->tokens, tokens)) {
     return nullptr;
   }
@@ -44,7 +41,7 @@ PrefixNode* PrefixTree::Find(const PrefixNode& parent, Page tokens) const {
 }
 
 PrefixNode* PrefixTree::FindOrAdd(PrefixNode& parent, Page tokens) {
-  std::unique_ptr<PrefixNode>& child = parent.children[HashOf(tokens)];
+  std::unique_ptr<PrefixNode>& child = parent.children[hash_(tokens)];
   if (!child) {
     child = std::make_unique<PrefixNode>();
     child->parent = &parent;
@@ -58,7 +55,7 @@ PrefixNode* PrefixTree::FindOrAdd(PrefixNode& parent, Page tokens) {
 void PrefixTree::Prune(PrefixNode* node) {
   while (node != &root_ && node->pins == 0 && node->children.empty() && !node->HasAnything()) {
     PrefixNode* parent = node->parent;
-    parent->children.erase(HashOf(node->tokens));
+    parent->children.erase(hash_(node->tokens));
     --size_;
     node = parent;
   }

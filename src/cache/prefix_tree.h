@@ -46,6 +46,9 @@ struct PrefixNode {
 class PrefixTree {
  public:
   using Page = std::span<const int32_t, kPageTokens>;
+  using Hash = uint64_t (*)(Page);
+
+  explicit PrefixTree(Hash hash = HashOf) : hash_(hash) {}
 
   PrefixNode& root() { return root_; }
   const PrefixNode& root() const { return root_; }
@@ -70,6 +73,9 @@ class PrefixTree {
     return static_cast<size_t>(tier) * 2 + static_cast<size_t>(part);
   }
 
+  static uint64_t HashOf(Page tokens);
+
+  const Hash hash_;
   PrefixNode root_;
   std::array<List, 2 * kCacheTiers> lists_;
   int64_t size_ = 0;

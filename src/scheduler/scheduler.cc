@@ -337,14 +337,14 @@ bool Scheduler::ReservePages(StepPlan& plan) {
          (!options_.geometry.has_c128() || index_.Evict(CachePool::kC128, c128, plan.moves));
 }
 
-// S9: somebody is about to run what this request begins with.
+// S9: somebody who is not less urgent is about to run what this request begins with.
 bool Scheduler::WaitsForPrefix(const Request& request) const {
   if (!options_.prefix.enabled || request.run_whole_prompt) {
     return false;
   }
   std::optional<int64_t> matched;
   for (const auto& [rank, other] : running_) {
-    if (other->planned >= other->known()) {
+    if (other->planned >= other->known() || rank.minus_priority > request.rank.minus_priority) {
       continue;
     }
     const auto [end, unused] = std::ranges::mismatch(request.tokens, other->tokens);

@@ -1,6 +1,7 @@
 #include "scheduler/symbolic_cache.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "cache/step_tables.h"
@@ -18,17 +19,29 @@ auto& At(Rows& rows, int64_t index) {
   return rows[static_cast<size_t>(index)];
 }
 
+constexpr uint64_t kNameOfNothing = 1;
+
+uint64_t NameWith(uint64_t name, int32_t token) {
+  name = (name ^ static_cast<uint64_t>(token)) * 0x9E3779B97F4A7C15U;
+  return name ^ name >> 29;
+}
+
 }  // namespace
 
 std::vector<uint64_t> NamesOfPrefixes(std::span<const int32_t> tokens) {
   std::vector<uint64_t> names;
-  uint64_t name = 1;
+  names.reserve(tokens.size());
+  uint64_t name = kNameOfNothing;
   for (const int32_t token : tokens) {
-    name = (name ^ static_cast<uint64_t>(token)) * 0x9E3779B97F4A7C15U;
-    name ^= name >> 29;
+    name = NameWith(name, token);
     names.push_back(name);
   }
   return names;
+}
+
+int32_t NextToken(std::span<const int32_t> tokens) {
+  return static_cast<int32_t>(
+      std::accumulate(tokens.begin(), tokens.end(), kNameOfNothing, NameWith) % kVocabulary);
 }
 
 SymbolicCache::SymbolicCache(const CacheGeometry& geometry)
@@ -60,6 +73,7 @@ void SymbolicCache::Move(const CacheMove& move) {
   if (const auto* clear = std::get_if<ClearRequest>(&move)) {
     const auto begin = c128_state_.begin() + clear->slot.value * kRing128;
     std::fill(begin, begin + kRing128, 0);
+    tenants_.erase(clear->slot);
   } else if (const auto* copy = std::get_if<CopyEntries>(&move)) {
     for (int64_t row = copy->begin; row < copy->begin + copy->count; ++row) {
       At(c128_, copy->to.value * geometry_.c128_page_entries + row) =
@@ -98,6 +112,10 @@ std::string SymbolicCache::Run(const CacheAllocator& cache, const PlannedRequest
   const auto row_of = [](const PageTable& pages, int64_t index, int64_t page_rows) {
     return pages.at(0, index / page_rows) * page_rows + index % page_rows;
   };
+  // cache.I16.
+  if (tenants_.emplace(entry.slot, entry.id).first->second != entry.id) {
+    wrong = fmt::format("request {} has slot {}, which was not cleared", entry.id, entry.slot);
+  }
   // What its first token sees.
   for (int64_t p = std::max<int64_t>(0, begin + 1 - geometry_.window); p < begin; ++p) {
     check("the window row", p, At(window_, row_of(tables.window_pages, p, kPageTokens)));

@@ -31,15 +31,20 @@ class SymbolicCache {
   std::vector<Symbol*> RowsOf(PagePart part, const PagePlace& place);
 
   const CacheGeometry geometry_;
-  std::vector<Symbol> window_;      // by window slot
-  std::vector<Symbol> c4_state_;    // window page * 8 + position % 8
-  std::vector<Symbol> c4_;          // by c4 slot
-  std::vector<Symbol> c128_;        // by c128 slot
-  std::vector<Symbol> c128_state_;  // request slot * 128 + position % 128
+  std::vector<Symbol> window_;                // by window slot
+  std::vector<Symbol> c4_state_;              // window page * 8 + position % 8
+  std::vector<Symbol> c4_;                    // by c4 slot
+  std::vector<Symbol> c128_;                  // by c128 slot
+  std::vector<Symbol> c128_state_;            // request slot * 128 + position % 128
+  std::map<RequestSlot, RequestId> tenants_;  // whose c128 state a slot has, until it is cleared
   std::array<std::map<HostSlot, std::vector<Symbol>>, 2> host_;
 };
 
 // The name of a text: equal for equal tokens, and hardly ever for others.
 std::vector<uint64_t> NamesOfPrefixes(std::span<const int32_t> tokens);
+
+// The token after a text, in place of a model: from 0 to kVocabulary - 1.
+inline constexpr int32_t kVocabulary = 1000;
+int32_t NextToken(std::span<const int32_t> tokens);
 
 }  // namespace cachalot

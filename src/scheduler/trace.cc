@@ -1,6 +1,8 @@
 #include "scheduler/trace.h"
 
 #include <deque>
+#include <limits>
+#include <optional>
 #include <set>
 
 #include "io/json.h"
@@ -10,33 +12,38 @@ namespace {
 
 using Kind = SchedulerEvent::Kind;
 
-constexpr int64_t kLargest = int64_t{1} << 24;  // pages, requests, tokens: what a trace may ask for
+// What a trace may ask for. Slots of the largest pool, pages * rows of a page, are fewer than 2^31.
+constexpr int64_t kMostPages = int64_t{1} << 20;
+constexpr int64_t kMostEntries = int64_t{1} << 10;
+constexpr int64_t kMostRequests = int64_t{1} << 16;
+constexpr int64_t kMostTokens = int64_t{1} << 30;
 
 // Where the numbers of SchedulerOptions stand in a header, each with its bounds.
 struct OptionField {
   const char* name;
   int64_t* value;
   int64_t least;
+  int64_t most;
 };
 
 std::vector<OptionField> FieldsOf(SchedulerOptions& options) {
   CacheGeometry& geometry = options.geometry;
-  return {{"max_requests", &geometry.max_requests, 1},
-          {"full_pages", &geometry.full_pages, 1},
-          {"swa_pages", &geometry.swa_pages, 1},
-          {"c128_pages", &geometry.c128_pages, 0},
-          {"c128_page_entries", &geometry.c128_page_entries, 1},
-          {"window", &geometry.window, 1},
-          {"host_pages", &options.prefix.host_slots[0], 0},
-          {"host_windows", &options.prefix.host_slots[1], 0},
-          {"disk_pages", &options.prefix.disk_slots[0], 0},
-          {"disk_windows", &options.prefix.disk_slots[1], 0},
-          {"chunk_tokens", &options.chunk_tokens, kPageTokens},
-          {"max_context", &options.max_context, 1},
-          {"max_waiting", &options.max_waiting, 0}};
+  return {{"max_requests", &geometry.max_requests, 1, kMostRequests},
+          {"full_pages", &geometry.full_pages, 1, kMostPages},
+          {"swa_pages", &geometry.swa_pages, 1, kMostPages},
+          {"c128_pages", &geometry.c128_pages, 0, kMostPages},
+          {"c128_page_entries", &geometry.c128_page_entries, 1, kMostEntries},
+          {"window", &geometry.window, 1, kMostTokens},
+          {"host_pages", &options.prefix.host_slots[0], 0, kMostPages},
+          {"host_windows", &options.prefix.host_slots[1], 0, kMostPages},
+          {"disk_pages", &options.prefix.disk_slots[0], 0, kMostPages},
+          {"disk_windows", &options.prefix.disk_slots[1], 0, kMostPages},
+          {"chunk_tokens", &options.chunk_tokens, kPageTokens, kMostTokens},
+          {"max_context", &options.max_context, 1, kMostTokens},
+          {"max_waiting", &options.max_waiting, 0, kMostTokens}};
 }
 
-// What was decided, in full.
+// What was decided, but for the tokens themselves.
 OrderedJson DecisionOf(const StepPlan& plan) {
   OrderedJson moves = OrderedJson::array();
   for (const CacheMove& move : plan.moves) {
@@ -82,16 +89,28 @@ const char* NameOf(Kind kind) {
   return "?";
 }
 
+// nullopt for anything but an integer in [least, most].
+std::optional<int64_t> IntegerIn(const Json& value, int64_t least, int64_t most) {
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
+  // nlohmann would wrap what is above 2^63.
+  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > kMax)) {
+    return std::nullopt;
+  }
+  const auto integer = value.get<int64_t>();
+  return integer < least || integer > most ? std::nullopt : std::optional(integer);
+}
+
 // Applies the lines of a trace, having checked that they can be applied.
 class Replay {
  public:
-  Replay(std::string source) : source_(std::move(source)) {}
+  explicit Replay(std::string source) : source_(std::move(source)) {}
 
-  Status Apply(const Json& line);
+  Status ApplyLine(std::string_view text);
   const ReplayResult& result() const { return result_; }
   bool started() const { return scheduler_ != nullptr; }
 
  private:
+  Status ApplyEvent(const Json& line);
   Status Start(const Json& header);
   Status Submit(const Json& line);
   Status Plan(const Json& line);
@@ -115,11 +134,11 @@ class Replay {
 Result<int64_t> Replay::Integer(const Json& object, const char* name, int64_t least,
                                 int64_t most) const {
   const auto found = object.find(name);
-  if (found == object.end() || !found->is_number_integer() || found->get<int64_t>() < least ||
-      found->get<int64_t>() > most) {
+  const auto integer = found == object.end() ? std::nullopt : IntegerIn(*found, least, most);
+  if (!integer) {
     return Bad(fmt::format("expected {} to be an integer from {} to {}", name, least, most));
   }
-  return found->get<int64_t>();
+  return *integer;
 }
 
 Status Replay::Start(const Json& header) {
@@ -129,7 +148,7 @@ Status Replay::Start(const Json& header) {
   }
   SchedulerOptions options;
   for (const OptionField& field : FieldsOf(options)) {
-    CACHALOT_ASSIGN_OR_RETURN(*field.value, Integer(*found, field.name, field.least, kLargest));
+    CACHALOT_ASSIGN_OR_RETURN(*field.value, Integer(*found, field.name, field.least, field.most));
   }
   CACHALOT_ASSIGN_OR_RETURN(const int64_t has_c4, Integer(*found, "has_c4", 0, 1));
   CACHALOT_ASSIGN_OR_RETURN(const int64_t prefix_cache, Integer(*found, "prefix_cache", 0, 1));
@@ -156,16 +175,20 @@ Status Replay::Submit(const Json& line) {
   if (prompt == line.end() || !prompt->is_array()) {
     return Bad("expected prompt to be a list");
   }
-  for (const Json& id : *prompt) {
-    if (!id.is_number_integer()) {
-      return Bad("expected prompt to be a list of integers");
+  for (const Json& item : *prompt) {
+    const auto token = IntegerIn(item, INT32_MIN, INT32_MAX);
+    if (!token) {
+      return Bad("expected prompt to be a list of integers of 32 bits");
     }
-    spec.prompt.push_back(static_cast<int32_t>(id.get<int64_t>()));
+    spec.prompt.push_back(static_cast<int32_t>(*token));
   }
   if (!ids_.insert(spec.id.value).second) {
     return Bad(fmt::format("request {} for the second time", spec.id.value));
   }
-  return scheduler_->Submit(std::move(spec));
+  if (const Status accepted = scheduler_->Submit(std::move(spec)); !accepted) {
+    return Bad(accepted.error().message);
+  }
+  return {};
 }
 
 Status Replay::Plan(const Json& line) {
@@ -177,9 +200,9 @@ Status Replay::Plan(const Json& line) {
   ++result_.plans;
   const std::string found = DumpJson(DecisionOf(plan));
   const auto recorded = line.find("decision");
-  const std::string wanted = recorded == line.end() ? "" : recorded->dump();
-  if (Json::parse(found) != Json::parse(wanted, nullptr, false)) {
-    return Bad(fmt::format("the plan differs: recorded {}, replayed {}", wanted, found));
+  if (recorded == line.end() || *recorded != Json::parse(found)) {
+    return Bad(fmt::format("the plan differs: recorded {}, replayed {}",
+                           recorded == line.end() ? "none" : DumpJson(*recorded), found));
   }
   for (const DiskFetch& fetch : plan.fetches) {
     fetches_.insert(fetch.id);
@@ -221,15 +244,23 @@ Status Replay::Complete(const Json& line) {
   return {};
 }
 
-Status Replay::Apply(const Json& line) {
+Status Replay::ApplyLine(std::string_view text) {
   ++line_;
-  if (!line.is_object()) {
+  const auto line = ParseJson(text, "this line");
+  if (!line) {
+    return Bad(line.error().message);
+  }
+  if (!line->is_object()) {
     return Bad("expected an object");
   }
   if (!started()) {
-    return Start(line);
+    return Start(*line);
   }
   ++result_.events;
+  return ApplyEvent(*line);
+}
+
+Status Replay::ApplyEvent(const Json& line) {
   const auto event = line.find("event");
   const std::string name =
       event != line.end() && event->is_string() ? event->get<std::string>() : "";
@@ -318,13 +349,9 @@ std::string TraceLine(const SchedulerEvent& event) {
 
 Result<ReplayResult> ReplayTrace(std::string_view text, const std::string& source) {
   Replay replay(source);
-  int64_t number = 0;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
-    CACHALOT_ASSIGN_OR_RETURN(
-        const Json line,
-        ParseJson(text.substr(0, end), fmt::format("{}: line {}", source, ++number)));
-    CACHALOT_RETURN_IF_ERROR(replay.Apply(line));
+    CACHALOT_RETURN_IF_ERROR(replay.ApplyLine(text.substr(0, end)));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   if (!replay.started()) {
