@@ -20,7 +20,7 @@ constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
 constexpr double kMaxTimeoutSeconds = 1e9;
 
-Result<RequestId> ReadId(const JsonFields& fields) {
+Result<LineId> ReadId(const JsonFields& fields) {
   const OrderedJson* id = fields.Find("id");
   if (id == nullptr) {
     return fields.Fault("id is missing, expected a string or an integer");
@@ -229,7 +229,7 @@ Status ReadTimeout(const JsonFields& fields, std::optional<double>* seconds) {
   return {};
 }
 
-std::string TextOf(const RequestId& id) {
+std::string TextOf(const LineId& id) {
   return std::visit([](const auto& value) { return DumpPythonJson(OrderedJson(value)); }, id);
 }
 
@@ -268,7 +268,7 @@ Result<std::vector<GenerateRequest>> ParseGenerateRequests(std::string_view text
                                                            const std::string& source,
                                                            const RequestDefaults& defaults) {
   std::vector<GenerateRequest> requests;
-  std::map<RequestId, int64_t> lines;
+  std::map<LineId, int64_t> lines;
   for (int64_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);

@@ -18,7 +18,7 @@
 namespace cachalot {
 
 // As the request spells it: 1 and "1" are two requests.
-using RequestId = std::variant<int64_t, std::string>;
+using LineId = std::variant<int64_t, std::string>;
 
 struct ChatInput {
   std::vector<Message> messages;  // with tools and response format in their place
@@ -27,7 +27,7 @@ struct ChatInput {
 };
 
 struct GenerateRequest {
-  RequestId id;
+  LineId id;
   std::variant<std::string, std::vector<int32_t>, ChatInput> input;  // prompt, token_ids, messages
   SamplingParams sampling;  // the fields of the line over the defaults; ids are of the vocabulary
   std::optional<int64_t> max_new_tokens;  // absent: as the context allows
@@ -35,7 +35,7 @@ struct GenerateRequest {
   int64_t num_choices = 1;                // of choice c the seed is ChoiceSeed(sampling.seed, c)
   std::optional<int64_t> top_logprobs;    // absent: no logprobs; 0: of the chosen token alone
   bool echo = false;                      // the prompt before the answer
-  int64_t priority = 0;                   // the scheduler's to read
+  int64_t priority = 0;                   // higher runs first
   std::optional<double> timeout_seconds;
 };
 

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 5> kFinishReasons = {"stop", "length", "c
                                                             "deadline", "error"};
 constexpr std::string_view kBeginOfLine = "{\"id\":";
 
-OrderedJson ToJson(const RequestId& id) {
+OrderedJson ToJson(const LineId& id) {
   return std::visit([](const auto& value) { return OrderedJson(value); }, id);
 }
 
@@ -83,7 +83,7 @@ bool IsWholeResult(const OrderedJson& json) {
 }
 
 // Absent where the line is no result.
-std::optional<RequestId> IdOf(std::string_view line) {
+std::optional<LineId> IdOf(std::string_view line) {
   const auto json = ParseOrderedJson(line, "");
   if (!json || !IsWholeResult(*json) || !json->contains("id")) {
     return std::nullopt;
@@ -92,7 +92,7 @@ std::optional<RequestId> IdOf(std::string_view line) {
   if (id.is_string()) {
     return id.get<std::string>();
   }
-  return id.is_number_integer() ? std::optional<RequestId>(id.get<int64_t>()) : std::nullopt;
+  return id.is_number_integer() ? std::optional<LineId>(id.get<int64_t>()) : std::nullopt;
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ Result<ResumeState> ParseResumeState(std::string_view text, const std::string& s
     const size_t end = text.find('\n', begin);
     const std::string_view line = text.substr(begin, end - begin);
     const bool whole = end != text.npos;
-    const std::optional<RequestId> id = whole ? IdOf(line) : std::nullopt;
+    const std::optional<LineId> id = whole ? IdOf(line) : std::nullopt;
     const size_t common = std::min(line.size(), kBeginOfLine.size());
     if (whole ? !id : line.substr(0, common) != kBeginOfLine.substr(0, common)) {
       return MakeError(StatusCode::kInvalidArgument,

@@ -46,7 +46,7 @@ struct GenerateUsage {
 };
 
 struct GenerateResult {
-  RequestId id;
+  LineId id;
   std::vector<GenerateChoice> choices;  // as many as were asked for, at least one
   GenerateUsage usage;
 };
@@ -58,8 +58,8 @@ struct GenerateResult {
 std::string ResultLine(const GenerateResult& result);
 
 struct ResumeState {
-  std::set<RequestId> done;  // every id that has a whole line
-  int64_t whole_bytes = 0;   // where to go on: behind the last whole line
+  std::set<LineId> done;    // every id that has a whole line
+  int64_t whole_bytes = 0;  // where to go on: behind the last whole line
 };
 
 // Of an output that a run left behind. A last line without its newline is one that the run was

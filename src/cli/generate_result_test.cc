@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-GenerateResult Small(RequestId id) {
+GenerateResult Small(LineId id) {
   return {std::move(id),
           {{.token_ids = {5, 6}, .text = "ab", .finish_reason = FinishReason::kLength}},
           {.prompt_tokens = 10, .completion_tokens = 2, .cached_tokens = 8}};
@@ -24,13 +24,13 @@ constexpr const char* kSmallUsage =
     "\n";
 
 TEST(ResultLine, IsFlatForOneChoice) {
-  EXPECT_EQ(ResultLine(Small(RequestId("a"))),
+  EXPECT_EQ(ResultLine(Small(LineId("a"))),
             std::string(R"({"id":"a","token_ids":[5,6],"text":"ab","finish_reason":"length",)") +
                 kSmallUsage);
 }
 
 TEST(ResultLine, ListsSeveralChoices) {
-  GenerateResult result = Small(RequestId(int64_t{-3}));
+  GenerateResult result = Small(LineId(int64_t{-3}));
   result.choices.push_back({.finish_reason = FinishReason::kDeadline});
   EXPECT_EQ(ResultLine(result),
             std::string(R"({"id":-3,"choices":[)"
@@ -40,14 +40,14 @@ TEST(ResultLine, ListsSeveralChoices) {
 }
 
 TEST(ResultLine, SaysWhatWentWrong) {
-  GenerateResult result = Small(RequestId("a"));
+  GenerateResult result = Small(LineId("a"));
   result.choices[0].finish_reason = FinishReason::kError;
   result.choices[0].error = "no \"room\"";
   EXPECT_THAT(ResultLine(result), HasSubstr(R"("finish_reason":"error","error":"no \"room\"",)"));
 }
 
 TEST(ResultLine, HasLogprobsWithAndWithoutText) {
-  GenerateResult result = Small(RequestId("a"));
+  GenerateResult result = Small(LineId("a"));
   result.choices[0].logprobs = {
       {{{5, -0.5F, "a\xE2"}, {{7, -0.25F, "c"}, {5, -0.5F, "a\xE2"}}}, {{6, -HUGE_VALF, {}}, {}}}};
   EXPECT_THAT(ResultLine(result),
@@ -59,7 +59,7 @@ TEST(ResultLine, HasLogprobsWithAndWithoutText) {
 }
 
 TEST(ResultLine, KeepsToOneLineOfUtf8) {
-  GenerateResult result = Small(RequestId("new\nline"));
+  GenerateResult result = Small(LineId("new\nline"));
   result.choices[0].text = "\n\xFF\r";
   EXPECT_THAT(ResultLine(result), HasSubstr("\"text\":\"\\n\uFFFD\\r\""));
   EXPECT_THAT(ResultLine(result), HasSubstr("{\"id\":\"new\\nline\","));
@@ -74,20 +74,20 @@ TEST(Finish, ReasonsHaveTheirNames) {
 }
 
 std::string TwoLines() {
-  GenerateResult several = Small(RequestId("b"));
+  GenerateResult several = Small(LineId("b"));
   several.choices.push_back({.finish_reason = FinishReason::kError});
-  return ResultLine(Small(RequestId(int64_t{3}))) + ResultLine(several);
+  return ResultLine(Small(LineId(int64_t{3}))) + ResultLine(several);
 }
 
 TEST(ResumeState, HasTheIdsThatAreDone) {
   const ResumeState state = ParseResumeState(TwoLines(), "out.jsonl").value();
-  EXPECT_THAT(state.done, ElementsAre(RequestId(int64_t{3}), RequestId("b")));
+  EXPECT_THAT(state.done, ElementsAre(LineId(int64_t{3}), LineId("b")));
   EXPECT_EQ(state.whole_bytes, static_cast<int64_t>(TwoLines().size()));
 }
 
 TEST(ResumeState, CutsATornLineOffWhereverItIsTorn) {
   const std::string whole = TwoLines();
-  const std::string torn = ResultLine(Small(RequestId("torn")));
+  const std::string torn = ResultLine(Small(LineId("torn")));
   for (size_t length = 0; length < torn.size(); ++length) {
     const auto state = ParseResumeState(whole + torn.substr(0, length), "out.jsonl");
     ASSERT_TRUE(state) << length;
