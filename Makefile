@@ -11,13 +11,14 @@ PROGRAM := build/release/cachalot
 PROMPT := What is the capital of France?
 FUZZ_SECONDS := 600
 
-.PHONY: help run build test unit asan tsan e2e oracle emulated format-check format lint fuzz clean test-packages
+.PHONY: help run build test unit asan tsan e2e oracle same-tokens emulated format-check format lint fuzz clean test-packages
 
 help:
 	@echo "make run     build and answer a sample prompt with the shipped model"
 	@echo "make test    build and pass all tests, sanitizers included"
 	@echo "make build   the program alone: $(PROGRAM)"
 	@echo "make oracle  all seeds against the independent numpy model, where it lies beside the checkout"
+	@echo "make same-tokens  answers to the bit over all settings of the engine, on four models"
 	@echo "make emulated  AVX-512 and AMX on a machine without (needs PyPI)"
 	@echo "make lint    clang-tidy over the sources;  make format  clang-format in place"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
@@ -59,6 +60,10 @@ tsan: test-packages
 	ctest --preset tsan -R 'unit\.(threads|engine)$$'
 	build/tsan/backends_cpu_test --gtest_brief=1 --gtest_filter='*ThreadsChangeNoBit*'
 	build/tsan/cache_test --gtest_brief=1 --gtest_filter='DiskTierTest.*'
+
+# The whole matrix of tests/same_tokens; `test` runs a part of it.
+same-tokens: unit
+	CACHALOT_SAME_TOKENS=all build/release/same_tokens_test
 
 oracle: unit
 	CACHALOT_ORACLE_SEEDS=1,2,3,4,5,6 ctest --preset release -L oracle

@@ -16,6 +16,8 @@ int RunProgram(int argc, const char* const* argv) {
                  "trace, debug, info, warn, error or off (default: $CACHALOT_LOG, else warn)");
   Action action;
   AddRunCommand(app, action);
+  AddGenerateCommand(app, action);
+  AddReplayCommand(app, action);
   AddLogitsCommand(app, action);
   AddTokenizeCommands(app, action);
   AddPromptCommands(app, action);

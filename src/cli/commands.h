@@ -12,6 +12,8 @@ namespace cachalot {
 using Action = std::function<Status()>;
 
 void AddRunCommand(CLI::App& app, Action& action);
+void AddGenerateCommand(CLI::App& app, Action& action);
+void AddReplayCommand(CLI::App& app, Action& action);
 void AddLogitsCommand(CLI::App& app, Action& action);
 void AddTokenizeCommands(CLI::App& app, Action& action);  // tokenize, detokenize
 void AddPromptCommands(CLI::App& app, Action& action);    // render, parse
