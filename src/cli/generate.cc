@@ -121,19 +121,20 @@ Status RunGenerate(const GenerateFlags& flags) {
   CACHALOT_ASSIGN_OR_RETURN(OutputFile output, OpenOutput(flags, work));
 
   std::optional<OutputFile> trace;
-  EngineOptions options;
+  std::function<void(const std::string&)> on_trace;
   if (!flags.trace.empty()) {
     CACHALOT_ASSIGN_OR_RETURN(trace, OutputFile::Create(flags.trace));
-    options.on_trace = [&trace](const std::string& line) {
+    on_trace = [&trace](const std::string& line) {
       static_cast<void>(trace->Write(std::as_bytes(std::span(line + "\n"))));
     };
   }
   ResultQueue queue;
-  CACHALOT_ASSIGN_OR_RETURN(const OpenedEngine opened,
-                            OpenEngine(flags.model, flags.engine, std::move(options)));
+  CACHALOT_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, OpenDevice(flags.model));
+  CACHALOT_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                            OpenEngine(*device, flags.model, flags.engine, on_trace));
   const InterruptGuard interrupts;
   for (const GenerateRequest& request : work.requests) {
-    Start(*opened.engine, request, encoder, queue);
+    Start(*engine, request, encoder, queue);
   }
   ProgressBar bar("answered", "requests");
   const auto total = work.done + static_cast<int64_t>(work.requests.size());

@@ -18,25 +18,6 @@ int64_t PhysicalMemory() {
   return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
 }
 
-// What may be allocated without driving anything out: of the machine, and of the control group that
-// this process is in.
-int64_t AvailableMemory() {
-  int64_t available = 0;
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string line; std::getline(meminfo, line);) {
-    if (line.starts_with("MemAvailable:")) {
-      available = std::atoll(line.c_str() + std::strlen("MemAvailable:")) * 1024;
-    }
-  }
-  int64_t most = 0;
-  int64_t current = 0;
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> most &&
-      std::ifstream("/sys/fs/cgroup/memory.current") >> current) {
-    available = std::min(available, most - current);
-  }
-  return available;
-}
-
 // Copied where a tenth more than the files fits, else read into the page cache where that has room.
 Status BringIn(Weights& weights, const std::string& where, Device& device) {
   using Residence = Weights::Residence;
@@ -54,6 +35,23 @@ Status BringIn(Weights& weights, const std::string& where, Device& device) {
 }
 
 }  // namespace
+
+int64_t AvailableMemory() {
+  int64_t available = 0;
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string line; std::getline(meminfo, line);) {
+    if (line.starts_with("MemAvailable:")) {
+      available = std::atoll(line.c_str() + std::strlen("MemAvailable:")) * 1024;
+    }
+  }
+  int64_t most = 0;
+  int64_t current = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> most &&
+      std::ifstream("/sys/fs/cgroup/memory.current") >> current) {
+    available = std::min(available, most - current);
+  }
+  return available;
+}
 
 void ModelFlags::AddWeightsTo(CLI::App& command) {
   command
@@ -79,6 +77,15 @@ Result<std::unique_ptr<Device>> OpenDevice(const ModelFlags& flags) {
   return cpu::NewCpuDevice({.num_threads = flags.num_threads, .isa = flags.isa});
 }
 
+Result<Weights> LoadWeights(const ModelFlags& flags, const ModelConfig& config, Device& device,
+                            bool warm) {
+  CACHALOT_ASSIGN_OR_RETURN(Weights weights, Weights::Load(flags.folder, config));
+  if (warm) {
+    CACHALOT_RETURN_IF_ERROR(BringIn(weights, flags.weights, device));
+  }
+  return weights;
+}
+
 Result<LoadedModel> LoadModel(const ModelFlags& flags, RunnerOptions options, bool warm) {
   CACHALOT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(flags));
   return LoadModel(std::move(device), flags, options, warm);
@@ -89,10 +96,7 @@ Result<LoadedModel> LoadModel(std::unique_ptr<Device> device, const ModelFlags& 
   LoadedModel loaded;
   loaded.device = std::move(device);
   CACHALOT_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(flags.folder));
-  CACHALOT_ASSIGN_OR_RETURN(Weights weights, Weights::Load(flags.folder, config));
-  if (warm) {
-    CACHALOT_RETURN_IF_ERROR(BringIn(weights, flags.weights, *loaded.device));
-  }
+  CACHALOT_ASSIGN_OR_RETURN(Weights weights, LoadWeights(flags, config, *loaded.device, warm));
   if (options.max_context == 0) {
     options.max_context = config.max_position;
   }

@@ -1,4 +1,4 @@
-// A checkpoint folder made ready to run: what `run` and `logits` share.
+// A checkpoint folder made ready to run: what the commands that run a model share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -28,9 +28,16 @@ struct LoadedModel {
 
 Result<std::unique_ptr<Device>> OpenDevice(const ModelFlags& flags);
 
-// options.max_context 0 stands for the model's own. `warm` brings the weights in, with a bar, so that
-// the first token need not wait for the disk; files larger than memory are left to be read as they
-// are used.
+// Bytes that may be allocated without driving anything out: of the machine, and of the control group
+// that this process is in.
+int64_t AvailableMemory();
+
+// `warm` brings the weights in, with a bar, so that the first token need not wait for the disk; files
+// larger than memory are left to be read as they are used.
+Result<Weights> LoadWeights(const ModelFlags& flags, const ModelConfig& config, Device& device,
+                            bool warm);
+
+// options.max_context 0 stands for the model's own.
 Result<LoadedModel> LoadModel(const ModelFlags& flags, RunnerOptions options, bool warm);
 Result<LoadedModel> LoadModel(std::unique_ptr<Device> device, const ModelFlags& flags,
                               RunnerOptions options, bool warm);

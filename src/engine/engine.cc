@@ -43,15 +43,9 @@ Status CheckOptions(const EngineOptions& options) {
   return {};
 }
 
-Result<CachePlan> PlanOf(const EngineOptions& options, const CacheRows& rows,
-                         const CacheShape& shape, int64_t step_tokens) {
-  const CacheOptions cache = {.max_requests = options.max_running};
-  if (options.cache_tokens == 0) {
-    return PlanForBytes(shape, rows, cache, options.cache_bytes, kWindowShare, step_tokens);
-  }
-  const auto share = static_cast<int64_t>(kWindowShare * static_cast<double>(options.cache_tokens));
-  return PlanForTokens(shape, rows, cache, options.cache_tokens,
-                       std::max(share, WindowTokensFor(shape, options.max_running, step_tokens)));
+// Tokens of a step at most.
+int64_t StepTokensOf(const EngineOptions& options) {
+  return RoundUpTo(options.chunked_prefill_size, kPageTokens) + options.max_running;
 }
 
 // What is on disk is good for these weights, rows and kernels alone.
@@ -83,6 +77,21 @@ Result<std::unique_ptr<DiskTier>> OpenDisk(const EngineOptions& options, const E
 
 }  // namespace
 
+Result<CachePlan> PlanCache(const Device& device, const ModelConfig& config,
+                            const EngineOptions& options) {
+  CACHALOT_RETURN_IF_ERROR(CheckOptions(options));
+  const CacheShape shape = CacheShapeOf(config);
+  const CacheRows rows = RowLayoutsOf(device, shape);
+  const CacheOptions cache = {.max_requests = options.max_running};
+  const int64_t step_tokens = StepTokensOf(options);
+  if (options.cache_tokens == 0) {
+    return PlanForBytes(shape, rows, cache, options.cache_bytes, kWindowShare, step_tokens);
+  }
+  const auto share = static_cast<int64_t>(kWindowShare * static_cast<double>(options.cache_tokens));
+  return PlanForTokens(shape, rows, cache, options.cache_tokens,
+                       std::max(share, WindowTokensFor(shape, options.max_running, step_tokens)));
+}
+
 std::array<int64_t, 2> HostSlotsFor(int64_t bytes, const std::array<int64_t, 2>& part_bytes) {
   std::array<int64_t, 2> slots = {};
   for (size_t part = 0; part < slots.size(); ++part) {
@@ -94,23 +103,19 @@ std::array<int64_t, 2> HostSlotsFor(int64_t bytes, const std::array<int64_t, 2>&
 
 Result<std::unique_ptr<Engine>> Engine::New(Device& device, ModelConfig config, Weights weights,
                                             const EngineOptions& options) {
-  CACHALOT_RETURN_IF_ERROR(CheckOptions(options));
+  CACHALOT_ASSIGN_OR_RETURN(const CachePlan plan, PlanCache(device, config, options));
   StepLoopOptions loop_options;
   SchedulerOptions& scheduler = loop_options.scheduler;
   scheduler.chunk_tokens = RoundUpTo(options.chunked_prefill_size, kPageTokens);
   scheduler.max_context = options.max_context > 0 ? options.max_context : config.max_position;
   scheduler.prefix.enabled = options.prefix_cache;
-  const int64_t step_tokens = scheduler.chunk_tokens + options.max_running;
-  const CacheShape shape = CacheShapeOf(config);
-  CACHALOT_ASSIGN_OR_RETURN(const CachePlan plan,
-                            PlanOf(options, RowLayoutsOf(device, shape), shape, step_tokens));
   scheduler.geometry = plan.geometry;
   const ModelConfig model_config = config;
   CACHALOT_ASSIGN_OR_RETURN(Executor executor,
                             Executor::New(device, std::move(config), std::move(weights), plan,
                                           {.max_context = scheduler.max_context,
                                            .max_requests = options.max_running,
-                                           .max_step_tokens = step_tokens,
+                                           .max_step_tokens = StepTokensOf(options),
                                            .graph = options.graph,
                                            .capture_sizes = options.capture_sizes}));
   const std::array<int64_t, 2> part_bytes = {executor.pools().part_bytes(PagePart::kHistory),

@@ -107,6 +107,10 @@ class Engine {
   std::thread thread_;
 };
 
+// The pools that New takes of the device, as it does.
+Result<CachePlan> PlanCache(const Device& device, const ModelConfig& config,
+                            const EngineOptions& options);
+
 // How host_cache_bytes are shared: pages by PagePart, for parts of these sizes.
 std::array<int64_t, 2> HostSlotsFor(int64_t bytes, const std::array<int64_t, 2>& part_bytes);
 
