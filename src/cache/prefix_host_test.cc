@@ -149,6 +149,38 @@ TEST(PrefixHost, BringsBackTheHeadOfATailThatIsInUse) {
   EXPECT_EQ(scene.cache.LeakReport(), "");
 }
 
+// A page that left the index while requests held it, and was put there again without its window.
+TEST(PrefixHost, TakesTheWindowThatAFullPageHasAlready) {
+  PrefixScene scene(Geometry(), {.host_slots = {8, 8}});
+  const Tokens text = Text(1, 3);
+  scene.RunAndFree(text);
+  scene.Adopt(AskFor(text, 1));  // holds the window of page 0
+  const RequestSlot longer = scene.Adopt(AskFor(text, 3));
+  const int64_t own_pages = 2;
+  scene.Evict(CachePool::kC128, 21 - own_pages - scene.cache.available_pages(CachePool::kC128));
+  EXPECT_EQ(scene.index.stats().device_pages, 0);
+  scene.Continue(longer, text);
+  EXPECT_EQ(scene.index.stats().device_windows, 1);
+  int64_t adopted = 0;
+  scene.Adopt(AskFor(text, 1), &adopted);
+  EXPECT_EQ(adopted, 1);
+  EXPECT_EQ(scene.index.stats().device_windows, 2);
+}
+
+// Bringing one text back pushes another out, for which the tier has no room but that of the first.
+TEST(PrefixHost, SavesNothingOverWhatIsBeingBroughtBack) {
+  CacheGeometry geometry = Geometry();
+  geometry.full_pages = 24;
+  PrefixScene scene(geometry, {.host_slots = {20, 20}});
+  const Tokens a = Text(1, 20);
+  scene.RunAndFree(a);
+  scene.RunAndFree(Text(2, 20));
+  ASSERT_GE(scene.index.stats().host_pages, 16);
+  int64_t adopted = 0;
+  scene.Adopt(AskFor(a, 20), &adopted);
+  EXPECT_EQ(adopted, 20);
+}
+
 // For every pool and every k: k pages are free and nothing else can be had. What cannot come back
 // stays in the host tier, nothing is mixed up, and with room it all comes back.
 TEST(PrefixHost, SurvivesAShortageAfterAnyNumberOfPages) {

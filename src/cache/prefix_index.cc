@@ -140,20 +140,35 @@ bool PrefixIndex::BringBack(std::span<PrefixNode* const> path, std::vector<Cache
     }
   }
   for (PrefixNode* node : path.subspan(FirstWindow(path.size()))) {
-    if (node->Has(kDevice, kWindow)) {
-      continue;
+    if (!node->Has(kDevice, kWindow) && !BringBackWindow(*node, moves)) {
+      return false;
     }
+  }
+  return true;
+}
+
+bool PrefixIndex::BringBackWindow(PrefixNode& node, std::vector<CacheMove>& moves) {
+  // A request that holds the full page may have its window still.
+  if (const PageId held = WindowOf(node.device.full); held.value > 0) {
+    cache_.Retain({.full = {}, .swa = {held}, .c128 = {}});
+    node.device.swa = held;
+  } else {
     const auto page = TakePage(CachePool::kSwa, moves);
     if (!page) {
       return false;
     }
-    node->device.swa = *page;
-    cache_.SetWindow(node->device.full, *page);
-    moves.push_back(FromHost{kWindow, HostSlotOf(*node, kWindow), node->device});
+    node.device.swa = *page;
+    cache_.SetWindow(node.device.full, *page);
+    moves.push_back(FromHost{kWindow, HostSlotOf(node, kWindow), node.device});
     ++from_host_;
-    tree_.MarkUsed(*node, kDevice, kWindow);
   }
+  tree_.MarkUsed(node, kDevice, kWindow);
   return true;
+}
+
+PageId PrefixIndex::WindowOf(PageId full) const {
+  const SlotId first(static_cast<int32_t>(full.value * kPageTokens));
+  return PageId(cache_.SwaSlot(first).value / static_cast<int32_t>(kPageTokens));
 }
 
 // The histories of nodes that share c128 pages. Those that come back get a new one, and with it the
@@ -488,9 +503,7 @@ void PrefixIndex::CheckConsistency() const {
   for (const PrefixNode* node : tree_.order(kDevice, kHistory)) {
     CACHALOT_CHECK_GE(cache_.allocator(CachePool::kFull).holders(node->device.full), 1);
     CACHALOT_CHECK_EQ(node->device.c128.value > 0, cache_.geometry().has_c128());
-    const PageId swa(
-        cache_.SwaSlot(SlotId(static_cast<int32_t>(node->device.full.value * kPageTokens))).value /
-        static_cast<int32_t>(kPageTokens));
+    const PageId swa = WindowOf(node->device.full);
     CACHALOT_CHECK(node->device.swa.value == 0 || node->device.swa == swa);
   }
   for (const PrefixNode* node : tree_.order(kDevice, kWindow)) {

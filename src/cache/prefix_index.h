@@ -89,6 +89,8 @@ class PrefixIndex {
   int64_t Resumable(const Path& path, CacheTier lowest) const;
   size_t FirstWindow(size_t num_pages) const;
   bool BringBack(std::span<PrefixNode* const> path, std::vector<CacheMove>& moves);
+  bool BringBackWindow(PrefixNode& node, std::vector<CacheMove>& moves);
+  PageId WindowOf(PageId full) const;
   bool BringBackGroup(std::span<PrefixNode* const> group, std::vector<CacheMove>& moves);
   bool Install(RequestSlot slot, std::span<PrefixNode* const> path, std::vector<CacheMove>& moves);
   std::optional<PageId> TakePage(CachePool pool, std::vector<CacheMove>& moves);

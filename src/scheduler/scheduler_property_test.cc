@@ -128,7 +128,7 @@ class Simulation {
     }
     auto from = naive_.begin();
     std::advance(from, random_() % naive_.size());
-    std::vector<int32_t> prompt = from->second.tokens;
+    std::vector<int32_t> prompt = random_() % 2 == 0 ? from->second.tokens : past_;
     prompt.push_back(static_cast<int32_t>(random_() % kVocabulary));
     Submit(std::move(prompt));
   }
@@ -228,6 +228,9 @@ class Simulation {
       ASSERT_LE(request.tokens.size(), alone.size());
       ASSERT_TRUE(std::equal(request.tokens.begin(), request.tokens.end(), alone.begin()));
     }
+    if (request.tokens.size() % kPageTokens == 0) {
+      past_ = request.tokens;
+    }
     naive_.erase(found);
   }
 
@@ -236,6 +239,7 @@ class Simulation {
   Scheduler scheduler_;
   SymbolicCache rows_;
   std::map<RequestId, Naive> naive_;
+  std::vector<int32_t> past_;  // the last text that ended with a page
   std::vector<SampledToken> sampled_;
   bool in_flight_ = false;
   int64_t next_id_ = 0;
