@@ -9,20 +9,20 @@
 namespace cachalot {
 namespace {
 
-FinishReason FinishOf(EndReason reason) {
+ResultEnd FinishOf(EndReason reason) {
   switch (reason) {
     case EndReason::kStopped:
-      return FinishReason::kStop;
+      return ResultEnd::kStop;
     case EndReason::kLength:
-      return FinishReason::kLength;
+      return ResultEnd::kLength;
     case EndReason::kCancelled:
-      return FinishReason::kCancelled;
+      return ResultEnd::kCancelled;
     case EndReason::kDeadline:
-      return FinishReason::kDeadline;
+      return ResultEnd::kDeadline;
     case EndReason::kFailed:
       break;
   }
-  return FinishReason::kError;
+  return ResultEnd::kError;
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ class AnswerCollector::Listener final : public RequestListener {
       *answer_.text += stops_.Flush();
     }
     answer_.finish_reason = FinishOf(reason);
-    if (answer_.finish_reason == FinishReason::kError) {
+    if (answer_.finish_reason == ResultEnd::kError) {
       answer_.error = "the device failed in one of this request's steps";
     }
     collector_->Finish(choice_, std::move(answer_), usage);
@@ -117,27 +117,16 @@ AnswerCollector::AnswerCollector(const GenerateRequest& request,
 
 std::unique_ptr<RequestListener> AnswerCollector::NewListener(int64_t choice,
                                                               std::span<const int32_t> prompt) {
-  {
-    const std::lock_guard lock(mutex_);
-    ++heard_;
-  }
   return std::make_unique<Listener>(shared_from_this(), static_cast<size_t>(choice), prompt);
 }
 
-void AnswerCollector::Refuse(const std::string& error) {
-  for (;;) {
-    size_t choice = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      choice = heard_++;
-      if (choice >= result_.choices.size()) {
-        return;
-      }
-    }
+void AnswerCollector::RefuseFrom(int64_t choice, const std::string& error) {
+  const size_t num_choices = result_.choices.size();
+  for (auto i = static_cast<size_t>(choice); i < num_choices; ++i) {
     GenerateChoice refused;
-    refused.finish_reason = FinishReason::kError;
+    refused.finish_reason = ResultEnd::kError;
     refused.error = error;
-    Finish(choice, std::move(refused), {});
+    Finish(i, std::move(refused), {});
   }
 }
 

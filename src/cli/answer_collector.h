@@ -25,8 +25,8 @@ class AnswerCollector : public std::enable_shared_from_this<AnswerCollector> {
 
   // Hears one choice, and keeps the collector.
   std::unique_ptr<RequestListener> NewListener(int64_t choice, std::span<const int32_t> prompt);
-  // The choices that have no listener yet end with this error.
-  void Refuse(const std::string& error);
+  // The choices from this one on end with this error; nobody was told of them.
+  void RefuseFrom(int64_t choice, const std::string& error);
 
  private:
   class Listener;
@@ -40,7 +40,6 @@ class AnswerCollector : public std::enable_shared_from_this<AnswerCollector> {
 
   std::mutex mutex_;
   GenerateResult result_;
-  size_t heard_ = 0;  // choices with a listener
   size_t ended_ = 0;
 };
 

@@ -31,7 +31,7 @@ class AnswerCollectorTest : public testing::Test {
   std::vector<int32_t> Ids(const std::string& text) const { return *tokenizer_->Encode(text); }
 
   GenerateRequest request_{.id = int64_t{7}, .input = std::string("x")};
-  std::shared_ptr<const Tokenizer> tokenizer_ = std::make_shared<const Tokenizer>(TinyTokenizer());
+  std::shared_ptr<const Tokenizer> tokenizer_{std::shared_ptr<void>(), &TinyTokenizer()};
   std::vector<GenerateResult> results_;
 };
 
@@ -50,7 +50,7 @@ TEST_F(AnswerCollectorTest, WaitsForTheLastChoice) {
   ASSERT_EQ(results_.size(), 1U);
   EXPECT_EQ(results_[0].choices[0].text, "a");
   EXPECT_EQ(results_[0].choices[1].text, "b");
-  EXPECT_EQ(results_[0].choices[1].finish_reason, FinishReason::kLength);
+  EXPECT_EQ(results_[0].choices[1].finish_reason, ResultEnd::kLength);
   EXPECT_EQ(results_[0].usage.cached_tokens, 2);  // the second found what the first had left
   EXPECT_EQ(results_[0].usage.completion_tokens, 2);
 }
@@ -79,15 +79,15 @@ TEST_F(AnswerCollectorTest, KeepsTheBeginningOfAStopStringThatNeverCame) {
   EXPECT_EQ(results_.at(0).choices[0].text, "c");
 }
 
-TEST_F(AnswerCollectorTest, RefusesTheChoicesThatNobodyHears) {
+TEST_F(AnswerCollectorTest, RefusesTheChoicesThatWereNotSubmitted) {
   request_.num_choices = 3;
   const auto collector = Collect();
   const auto listener = collector->NewListener(0, {});
-  collector->Refuse("the queue is full");
+  collector->RefuseFrom(1, "the queue is full");
   listener->OnEnd(EndReason::kCancelled, {});
   ASSERT_EQ(results_.size(), 1U);
-  EXPECT_EQ(results_[0].choices[0].finish_reason, FinishReason::kCancelled);
-  EXPECT_EQ(results_[0].choices[2].finish_reason, FinishReason::kError);
+  EXPECT_EQ(results_[0].choices[0].finish_reason, ResultEnd::kCancelled);
+  EXPECT_EQ(results_[0].choices[2].finish_reason, ResultEnd::kError);
   EXPECT_EQ(results_[0].choices[2].error, "the queue is full");
 }
 

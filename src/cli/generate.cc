@@ -11,7 +11,7 @@
 #include "cli/generate_request.h"
 #include "cli/generate_result.h"
 #include "cli/generation_defaults.h"
-#include "cli/interactive_chat.h"
+#include "cli/interrupt_guard.h"
 #include "cli/progress.h"
 #include "cli/request_encoder.h"
 #include "io/file.h"
@@ -57,7 +57,7 @@ void Start(Engine& engine, const GenerateRequest& line, const RequestEncoder& en
       [&queue](GenerateResult result) { queue.Push(std::move(result)); });
   const auto prompt = encoder.Encode(line);
   if (!prompt) {
-    collector->Refuse(prompt.error().message);
+    collector->RefuseFrom(0, prompt.error().message);
     return;
   }
   for (int64_t choice = 0; choice < line.num_choices; ++choice) {
@@ -73,7 +73,7 @@ void Start(Engine& engine, const GenerateRequest& line, const RequestEncoder& en
     request.timeout = line.timeout_seconds;
     request.listener = collector->NewListener(choice, *prompt);
     if (const auto submitted = engine.Submit(std::move(request)); !submitted) {
-      collector->Refuse(submitted.error().message);
+      collector->RefuseFrom(choice, submitted.error().message);
       return;
     }
   }
@@ -121,11 +121,16 @@ Status RunGenerate(const GenerateFlags& flags) {
   CACHALOT_ASSIGN_OR_RETURN(OutputFile output, OpenOutput(flags, work));
 
   std::optional<OutputFile> trace;
+  Status traced;  // of the engine's thread, until it is idle
   std::function<void(const std::string&)> on_trace;
   if (!flags.trace.empty()) {
-    CACHALOT_ASSIGN_OR_RETURN(trace, OutputFile::Create(flags.trace));
-    on_trace = [&trace](const std::string& line) {
-      static_cast<void>(trace->Write(std::as_bytes(std::span(line + "\n"))));
+    CACHALOT_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(flags.trace));
+    trace.emplace(std::move(file));
+    on_trace = [&](const std::string& line) {
+      const std::string with_end = line + "\n";
+      if (traced) {
+        traced = trace->Write(std::as_bytes(std::span(with_end)));
+      }
     };
   }
   ResultQueue queue;
@@ -153,7 +158,8 @@ Status RunGenerate(const GenerateFlags& flags) {
   }
   bar.Clear();
   CACHALOT_RETURN_IF_ERROR(output.Close());
-  return trace ? trace->Close() : Status();
+  engine->Drain();
+  return traced;
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ void AddTo(OrderedJson& json, const GenerateChoice& choice) {
   if (choice.text) {
     json["text"] = *choice.text;
   }
-  json["finish_reason"] = FinishReasonText(choice.finish_reason);
-  if (choice.finish_reason == FinishReason::kError) {
+  json["finish_reason"] = ResultEndText(choice.finish_reason);
+  if (choice.finish_reason == ResultEnd::kError) {
     json["error"] = choice.error;
   }
   if (choice.logprobs) {
@@ -97,7 +97,7 @@ std::optional<LineId> IdOf(std::string_view line) {
 
 }  // namespace
 
-std::string_view FinishReasonText(FinishReason reason) {
+std::string_view ResultEndText(ResultEnd reason) {
   return kFinishReasons[static_cast<size_t>(reason)];
 }
 

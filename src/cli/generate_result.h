@@ -14,10 +14,10 @@
 
 namespace cachalot {
 
-enum class FinishReason : uint8_t { kStop, kLength, kCancelled, kDeadline, kError };
+enum class ResultEnd : uint8_t { kStop, kLength, kCancelled, kDeadline, kError };
 
 // "stop", "length", "cancelled", "deadline", "error".
-std::string_view FinishReasonText(FinishReason reason);
+std::string_view ResultEndText(ResultEnd reason);
 
 struct NamedLogprob {
   int32_t id;
@@ -34,7 +34,7 @@ struct LogprobEntry {
 struct GenerateChoice {
   std::vector<int32_t> token_ids;
   std::optional<std::string> text;  // absent without a tokenizer
-  FinishReason finish_reason = FinishReason::kStop;
+  ResultEnd finish_reason = ResultEnd::kStop;
   std::string error;                                  // of kError
   std::optional<std::vector<LogprobEntry>> logprobs;  // absent where not asked for
 };

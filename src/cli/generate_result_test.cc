@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 GenerateResult Small(LineId id) {
   return {std::move(id),
-          {{.token_ids = {5, 6}, .text = "ab", .finish_reason = FinishReason::kLength}},
+          {{.token_ids = {5, 6}, .text = "ab", .finish_reason = ResultEnd::kLength}},
           {.prompt_tokens = 10, .completion_tokens = 2, .cached_tokens = 8}};
 }
 
@@ -31,7 +31,7 @@ TEST(ResultLine, IsFlatForOneChoice) {
 
 TEST(ResultLine, ListsSeveralChoices) {
   GenerateResult result = Small(LineId(int64_t{-3}));
-  result.choices.push_back({.finish_reason = FinishReason::kDeadline});
+  result.choices.push_back({.finish_reason = ResultEnd::kDeadline});
   EXPECT_EQ(ResultLine(result),
             std::string(R"({"id":-3,"choices":[)"
                         R"({"index":0,"token_ids":[5,6],"text":"ab","finish_reason":"length"},)"
@@ -41,7 +41,7 @@ TEST(ResultLine, ListsSeveralChoices) {
 
 TEST(ResultLine, SaysWhatWentWrong) {
   GenerateResult result = Small(LineId("a"));
-  result.choices[0].finish_reason = FinishReason::kError;
+  result.choices[0].finish_reason = ResultEnd::kError;
   result.choices[0].error = "no \"room\"";
   EXPECT_THAT(ResultLine(result), HasSubstr(R"("finish_reason":"error","error":"no \"room\"",)"));
 }
@@ -66,16 +66,16 @@ TEST(ResultLine, KeepsToOneLineOfUtf8) {
 }
 
 TEST(Finish, ReasonsHaveTheirNames) {
-  EXPECT_EQ(FinishReasonText(FinishReason::kStop), "stop");
-  EXPECT_EQ(FinishReasonText(FinishReason::kLength), "length");
-  EXPECT_EQ(FinishReasonText(FinishReason::kCancelled), "cancelled");
-  EXPECT_EQ(FinishReasonText(FinishReason::kDeadline), "deadline");
-  EXPECT_EQ(FinishReasonText(FinishReason::kError), "error");
+  EXPECT_EQ(ResultEndText(ResultEnd::kStop), "stop");
+  EXPECT_EQ(ResultEndText(ResultEnd::kLength), "length");
+  EXPECT_EQ(ResultEndText(ResultEnd::kCancelled), "cancelled");
+  EXPECT_EQ(ResultEndText(ResultEnd::kDeadline), "deadline");
+  EXPECT_EQ(ResultEndText(ResultEnd::kError), "error");
 }
 
 std::string TwoLines() {
   GenerateResult several = Small(LineId("b"));
-  several.choices.push_back({.finish_reason = FinishReason::kError});
+  several.choices.push_back({.finish_reason = ResultEnd::kError});
   return ResultLine(Small(LineId(int64_t{3}))) + ResultLine(several);
 }
 

@@ -12,8 +12,6 @@
 namespace cachalot {
 namespace {
 
-volatile std::sig_atomic_t interrupt_flag = 0;
-
 constexpr char kHelp[] =
     "/help      this\n"
     "/new       forget the conversation\n"
@@ -80,20 +78,6 @@ class LineReader {
 };
 
 }  // namespace
-
-InterruptGuard::InterruptGuard() {
-  Reset();
-  struct sigaction action = {};
-  action.sa_handler = [](int) { interrupt_flag = 1; };
-  sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, &before_);
-}
-
-InterruptGuard::~InterruptGuard() { ::sigaction(SIGINT, &before_, nullptr); }
-
-bool InterruptGuard::interrupted() { return interrupt_flag != 0; }
-
-void InterruptGuard::Reset() { interrupt_flag = 0; }
 
 TerminalWriter::TerminalWriter() : on_terminal_(::isatty(STDOUT_FILENO) == 1) {}
 

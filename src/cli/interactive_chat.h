@@ -1,29 +1,14 @@
 // A chat at the terminal.
 #pragma once
 
-#include <csignal>
 #include <string_view>
 
 #include "base/result.h"
 #include "cli/chat_session.h"
+#include "cli/interrupt_guard.h"
 #include "cli/progress.h"
 
 namespace cachalot {
-
-// While one lives, Ctrl-C sets a flag instead of ending the program.
-class InterruptGuard {
- public:
-  InterruptGuard();
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-  ~InterruptGuard();
-
-  static bool interrupted();
-  static void Reset();
-
- private:
-  struct sigaction before_;
-};
 
 // An answer on stdout as it comes: reasoning dimmed where stdout is a terminal, tool calls as
 // name(arguments).

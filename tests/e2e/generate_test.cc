@@ -106,7 +106,7 @@ TEST_F(Generate, KnowsPromptsMessagesAndSamplingFields) {
 {"id": "short", "messages": [{"role": "user", "content": "What is the capital of France?"}], "temperature": 0, "max_tokens": 3}
 {"id": "two", "prompt": "The capital of", "n": 2, "seed": 5, "max_tokens": 4, "logprobs": true, "top_logprobs": 1}
 {"id": "echo", "prompt": "The capital of", "echo": true, "temperature": 0, "max_tokens": 2, "logprobs": 0}
-{"id": "late", "prompt": "Once", "timeout": 0, "max_tokens": 4}
+{"id": "late", "prompt": "Once", "timeout": 1e-9, "max_tokens": 4}
 {"id": "long", "prompt": "Once", "max_tokens": 4, "min_tokens": 4, "logit_bias": {"5": -100}, "frequency_penalty": 0.5}
 )");
   const Outcome outcome = Run(kCalf);
