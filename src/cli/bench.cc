@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "cli/bench_kernels.h"
+#include "cli/bench_serving.h"
 #include "cli/bench_throughput.h"
 #include "cli/commands.h"
 #include "io/json.h"
@@ -237,6 +238,8 @@ void AddBenchCommands(CLI::App& app, Action& action) {
                        "after each test, the share of its time that each operator took");
   throughput->callback(
       [flags, &action] { action = [flags] { return RunThroughputCommand(*flags); }; });
+
+  AddBenchServing(*bench, action);
 }
 
 }  // namespace cachalot

@@ -18,7 +18,7 @@ void AddLogitsCommand(CLI::App& app, Action& action);
 void AddTokenizeCommands(CLI::App& app, Action& action);  // tokenize, detokenize
 void AddPromptCommands(CLI::App& app, Action& action);    // render, parse
 void AddInspectCommand(CLI::App& app, Action& action);
-void AddBenchCommands(CLI::App& app, Action& action);  // bench limits, kernels, throughput
+void AddBenchCommands(CLI::App& app, Action& action);  // bench limits, kernels, throughput, serving
 void AddSynthCommand(CLI::App& app, Action& action);
 
 // The program: reads the command line, runs one command, returns the exit code.

@@ -160,6 +160,7 @@ StepPlan Scheduler::Plan(Ticks now) {
   PlanSingleTokens(plan);
   AdmitWaiting(plan);
   PlanPrompts(plan);
+  totals_.peak_running = std::max(totals_.peak_running, static_cast<int64_t>(running_.size()));
   if (plan.requests.empty()) {
     --planned_;  // nothing to complete
   }

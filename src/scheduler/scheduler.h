@@ -39,6 +39,7 @@ int64_t MostTokens(const SchedulerOptions& options);
 struct SchedulerStats {
   int64_t running = 0;
   int64_t waiting = 0;
+  int64_t peak_running = 0;   // the most that were at once
   int64_t prompt_tokens = 0;  // of all requests that were admitted
   int64_t cached_tokens = 0;  // of these, found in the prefix index
   int64_t retractions = 0;

@@ -282,6 +282,8 @@ TEST(Scheduler, WaitsForNoPrefixOfLowerPriorityOrWhereItIsNotWanted) {
   scene.Step();
   EXPECT_EQ(scene.scheduler.stats().running, 3);
   scene.Drain();
+  EXPECT_EQ(scene.scheduler.stats().running, 0);
+  EXPECT_EQ(scene.scheduler.stats().peak_running, 4);
   EXPECT_EQ(scene.ended.at(whole), EndReason::kLength);
 }
 
