@@ -71,6 +71,7 @@ class PrefixIndex {
   void Fetched(int64_t id, bool ok);
   // Moves that inserting has brought about, to be carried out before any that are planned later.
   void TakeMoves(std::vector<CacheMove>& moves);
+  bool has_moves() const { return !moves_.empty(); }
 
   // No more than these pages could be evicted.
   int64_t device_pages() const {

@@ -30,7 +30,8 @@ Status CheckOptions(const EngineOptions& options) {
     int64_t most;
   } numbers[] = {{"requests at once", options.max_running, 1, 1 << 16},
                  {"tokens of prompts in a step", options.chunked_prefill_size, 1, 1 << 20},
-                 {"waiting requests", options.max_waiting, 0, int64_t{1} << 32},
+                 {"waiting requests", options.max_waiting, 1, 1 << 29},
+                 {"tokens of context", options.max_context, 0, int64_t{1} << 40},
                  {"bytes of cache", options.cache_bytes, 0, int64_t{1} << 50},
                  {"tokens of cache", options.cache_tokens, 0, int64_t{1} << 40},
                  {"bytes of host cache", options.host_cache_bytes, 0, int64_t{1} << 50}};
@@ -108,6 +109,8 @@ Result<std::unique_ptr<Engine>> Engine::New(Device& device, ModelConfig config, 
   SchedulerOptions& scheduler = loop_options.scheduler;
   scheduler.chunk_tokens = RoundUpTo(options.chunked_prefill_size, kPageTokens);
   scheduler.max_context = options.max_context > 0 ? options.max_context : config.max_position;
+  // The queue's bound is the engine's; retracted requests are beside it.
+  scheduler.max_waiting = options.max_waiting + options.max_running;
   scheduler.prefix.enabled = options.prefix_cache;
   scheduler.geometry = plan.geometry;
   const ModelConfig model_config = config;
@@ -196,6 +199,10 @@ Result<RequestId> Engine::Submit(EngineRequest request) {
   RequestId id;
   {
     const std::lock_guard lock(mutex_);
+    if (stopping_) {
+      return MakeError(StatusCode::kResourceExhausted,
+                       "the engine takes no more requests: it ends");
+    }
     const int64_t waiting = static_cast<int64_t>(arrivals_.size()) + stats_.scheduler.waiting;
     if (waiting >= max_waiting_) {
       return MakeError(StatusCode::kResourceExhausted, "the queue is full: {} requests wait",

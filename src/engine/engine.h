@@ -58,8 +58,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // From any thread. kInvalidArgument: it can never run; kResourceExhausted: the queue is full. In
-  // both cases its listener hears nothing.
+  // From any thread. kInvalidArgument: it can never run; kResourceExhausted: the queue is full,
+  // or the engine is ending. Its listener then hears nothing.
   Result<RequestId> Submit(EngineRequest request);
   void Cancel(RequestId id);
   // Waits until every request has ended, those submitted meanwhile included.

@@ -47,8 +47,8 @@ void PageMover::Carry(const FromHost& move) {
 }
 
 void PageMover::Carry(const ToDisk& move) {
-  auto bytes =
-      std::make_shared<std::vector<std::byte>>(static_cast<size_t>(part_bytes_[IndexOf(move.part)]));
+  auto bytes = std::make_shared<std::vector<std::byte>>(
+      static_cast<size_t>(part_bytes_[IndexOf(move.part)]));
   std::byte* to = bytes->data();
   for (const Tensor& rows : pools_.PartRows(move.part, move.from)) {
     stream_.Download(rows, to);

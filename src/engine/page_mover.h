@@ -25,6 +25,8 @@ class PageMover {
   void Carry(std::span<const CacheMove> moves);
   // The stream has been waited for since: what was downloaded for the disk tier can go there.
   void WriteToDisk();
+  // It failed: what was downloaded may be anything.
+  void DropDiskWrites() { disk_writes_.clear(); }
   // The memory of a host slot, for the disk tier to read into.
   std::span<std::byte> SlotMemory(PagePart part, HostSlot slot) const;
   // Bytes moved to and from the host tier so far.

@@ -29,7 +29,7 @@ struct RequestUsage {
 class RequestListener {
  public:
   virtual ~RequestListener() = default;
-  // Tokens of the prompt that are in the cache by now, as often as it changes.
+  // Tokens of the prompt that are in the cache by now, as often as there are more than ever.
   virtual void OnPrompt(int64_t /*done*/, int64_t /*total*/) {}
   // Logprobs of the prompt's token `index`, 1 to the last, given those before it.
   virtual void OnPromptToken(int64_t /*index*/, const TokenLogprobs& /*logprobs*/) {}

@@ -92,8 +92,12 @@ StepLoop::Turn StepLoop::Step(Ticks now) {
   for (const EndedRequest& ended : plan.ended) {
     End(ended);
   }
-  if (in_flight_ && !Finish()) {
-    return Turn::kRan;  // the plan was made for requests that have failed
+  if ((in_flight_ && !Finish()) || !CarryMoves(plan)) {
+    // The plan was made for requests that have failed, and its fetches are not begun.
+    for (const DiskFetch& fetch : plan.fetches) {
+      scheduler_.Fetched(fetch.id, false);
+    }
+    return Turn::kRan;
   }
   BeginFetches(plan);
   Issue(plan);
@@ -113,19 +117,24 @@ void StepLoop::BeginFetches(const StepPlan& plan) {
   }
 }
 
-void StepLoop::Issue(const StepPlan& plan) {
-  {
-    const Stopwatch watch(times_.commit);
-    mover_.Carry(plan.moves);
+// False where they went wrong. They are waited for where no step is, and before fetches, for these
+// may be into host slots that the moves read or write.
+bool StepLoop::CarryMoves(const StepPlan& plan) {
+  const Stopwatch watch(times_.commit);
+  mover_.Carry(plan.moves);
+  if (plan.moves.empty() || (!plan.requests.empty() && plan.fetches.empty())) {
+    return true;
   }
+  if (const Status status = executor_->stream().Synchronize(); !status) {
+    Fail(status);
+    return false;
+  }
+  mover_.WriteToDisk();
+  return true;
+}
+
+void StepLoop::Issue(const StepPlan& plan) {
   if (plan.requests.empty()) {
-    if (!plan.moves.empty()) {
-      if (const Status status = executor_->stream().Synchronize(); status) {
-        mover_.WriteToDisk();
-      } else {
-        Fail(status);
-      }
-    }
     return;
   }
   std::vector<PlannedRequest> entries;
@@ -172,9 +181,9 @@ bool StepLoop::Finish() {
       samples.push_back({.id = entry.id, .active = &found->second, .row = row});
     }
   }
-  Status status = PublishPrompts();
+  Status status = SampleTokens(samples);
   if (status) {
-    status = SampleTokens(samples);
+    status = PublishPrompts();
   }
   in_flight_.reset();
   if (!status) {
@@ -202,6 +211,7 @@ bool StepLoop::Finish() {
 
 void StepLoop::Fail(const Status& status) {
   spdlog::error("a step failed: {}", status.error().message);
+  mover_.DropDiskWrites();
   for (const EndedRequest& ended : scheduler_.Fail()) {
     End(ended);
   }
@@ -255,8 +265,11 @@ Status StepLoop::PublishPrompts() {
         if (active.request.prompt_logprobs) {
           CACHALOT_RETURN_IF_ERROR(PublishPrompt(active, entry, first_row));
         }
-        active.request.listener->OnPrompt(std::min(end, active.usage.prompt_tokens),
-                                          active.usage.prompt_tokens);
+      }
+      // A request that comes back starts over, and says nothing until it is further than it was.
+      if (const auto done = std::min(end, active.usage.prompt_tokens); done > active.prompt_done) {
+        active.prompt_done = done;
+        active.request.listener->OnPrompt(done, active.usage.prompt_tokens);
       }
     }
     first_row += static_cast<int64_t>(entry.ids.size());

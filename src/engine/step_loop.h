@@ -68,6 +68,7 @@ class StepLoop {
     TokenHistory history;
     RequestUsage usage;
     bool started = false;
+    int64_t prompt_done = 0;  // as the listener knows it
     int64_t prompt_told = 0;  // tokens of the prompt whose followers have been told
     int32_t last_token = 0;
   };
@@ -80,6 +81,7 @@ class StepLoop {
     std::optional<TokenLogprobs> logprobs;
   };
 
+  bool CarryMoves(const StepPlan& plan);
   void BeginFetches(const StepPlan& plan);
   void Issue(const StepPlan& plan);
   bool Finish();

@@ -75,7 +75,8 @@ class Scheduler {
   // run. For drills and tests.
   void Retract(RequestId id);
 
-  bool idle() const { return requests_.empty(); }
+  // Nobody is left, and a plan would have nothing to move.
+  bool idle() const { return requests_.empty() && !index_.has_moves(); }
   const SchedulerOptions& options() const { return options_; }
   const CacheAllocator& cache() const { return cache_; }
   const PrefixIndex& index() const { return index_; }
