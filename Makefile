@@ -50,7 +50,7 @@ e2e: unit
 
 asan: test-packages
 	cmake --preset asan >/dev/null
-	cmake --build --preset asan
+	cmake --build --preset asan --target unit_tests
 	ctest --preset asan -L unit
 
 # Threads meet in the pool, in the kernels' drivers, in a whole forward pass and at the disk tier.

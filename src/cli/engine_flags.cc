@@ -10,7 +10,9 @@ namespace {
 
 // "2G", "512M", "100000": bytes, in powers of 1024.
 CLI::Option* AddBytes(CLI::App& command, const char* name, int64_t& bytes, const char* about) {
-  return command.add_option(name, bytes, about)->transform(CLI::AsSizeValue(false));
+  return command.add_option(name, bytes, about)
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::NonNegativeNumber);
 }
 
 CLI::Validator AutoAsZero() {
