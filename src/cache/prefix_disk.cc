@@ -139,6 +139,12 @@ bool PrefixIndex::Fetch(std::span<const int32_t> tokens, std::vector<DiskFetch>&
   return complete;
 }
 
+bool PrefixIndex::IsFetching(std::span<const int32_t> tokens) const {
+  return !tokens.empty() && std::ranges::any_of(Walk(tokens, kDisk), [](const PrefixNode* node) {
+    return node->fetching[0] || node->fetching[1];
+  });
+}
+
 void PrefixIndex::Fetched(int64_t id, bool ok) {
   const auto found = fetching_.find(id);
   CACHALOT_CHECK(found != fetching_.end(), "fetch {} is not under way", id);

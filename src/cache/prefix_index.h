@@ -67,6 +67,8 @@ class PrefixIndex {
   // Whether more of these tokens could be resumed if it were not on disk alone, and is on its way
   // now: what is not yet is added to `fetches`. False where the host tier has no room for it.
   bool Fetch(std::span<const int32_t> tokens, std::vector<DiskFetch>& fetches);
+  // Whether anything that these tokens could begin with is on its way.
+  bool IsFetching(std::span<const int32_t> tokens) const;
   // A fetch has come to its end. Not ok: the disk had it no more.
   void Fetched(int64_t id, bool ok);
   // Moves that inserting has brought about, to be carried out before any that are planned later.

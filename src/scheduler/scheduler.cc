@@ -366,8 +366,11 @@ bool Scheduler::WaitsForPrefix(const Request& request) const {
 
 // S15: once only, so that a host tier too small for two cannot keep both waiting.
 bool Scheduler::WaitsForDisk(StepPlan& plan, Request& request) {
-  if (request.run_whole_prompt || request.fetched) {
+  if (request.run_whole_prompt) {
     return false;
+  }
+  if (request.fetched) {
+    return index_.IsFetching(request.tokens);
   }
   const size_t before = plan.fetches.size();
   const bool waits = index_.Fetch(request.tokens, plan.fetches);

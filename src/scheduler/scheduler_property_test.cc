@@ -68,6 +68,8 @@ class Simulation {
         scheduler_.Retract(RequestId(static_cast<int64_t>(random_() % 1000) % (next_id_ + 1)));
       } else if (kind < 41 && world_.evicts) {
         Evict();
+      } else if (kind < 60 && !fetches_.empty()) {
+        FinishFetch();
       } else {
         Step();
       }
@@ -77,6 +79,9 @@ class Simulation {
   void Drain() {
     for (int steps = 0; !scheduler_.idle() || in_flight_; ++steps) {
       ASSERT_LT(steps, 200000) << "somebody never ends";
+      if (!fetches_.empty() && random_() % 4 == 0) {
+        FinishFetch();
+      }
       Step();
       if (testing::Test::HasFatalFailure()) {
         return;
@@ -84,6 +89,10 @@ class Simulation {
     }
     EXPECT_EQ(scheduler_.LeakReport(), "");
     EXPECT_EQ(ended_, next_id_);
+    while (!fetches_.empty()) {
+      FinishFetch();
+    }
+    scheduler_.index().CheckConsistency();
   }
 
   const std::string& trace() const { return trace_; }
@@ -151,6 +160,17 @@ class Simulation {
     }
   }
 
+  // Any of those under way. The disk has lost a part now and then.
+  void FinishFetch() {
+    const auto next = fetches_.begin() + random_() % fetches_.size();
+    const DiskFetch fetch = *next;
+    fetches_.erase(next);
+    if (random_() % 8 == 0) {
+      rows_.LoseFromDisk(fetch.key, fetch.part);
+    }
+    scheduler_.Fetched(fetch.id, rows_.Fetch(fetch));
+  }
+
   void Step() {
     std::optional<StepPlan> plan;
     if (world_.plan_ahead || !in_flight_) {
@@ -178,6 +198,7 @@ class Simulation {
     for (const CacheMove& move : plan.moves) {
       rows_.Move(move);
     }
+    fetches_.insert(fetches_.end(), plan.fetches.begin(), plan.fetches.end());
     sampled_.clear();
     for (const PlannedRequest& entry : plan.requests) {
       const auto found = naive_.find(entry.id);
@@ -241,6 +262,7 @@ class Simulation {
   std::map<RequestId, Naive> naive_;
   std::vector<int32_t> past_;  // the last text that ended with a page
   std::vector<SampledToken> sampled_;
+  std::vector<DiskFetch> fetches_;  // under way
   bool in_flight_ = false;
   int64_t next_id_ = 0;
   int64_t ended_ = 0;
@@ -272,6 +294,9 @@ std::vector<World> Worlds() {
   host.prefix.host_slots = {30, 6};
   host.geometry.c128_page_entries = 3;
   host.geometry.c128_pages = 12;
+  SchedulerOptions disk = Options(24, 19, 4);
+  disk.prefix.host_slots = {12, 6};
+  disk.prefix.disk_slots = {60, 20};
   SchedulerOptions off = Options(30, 22, 3);
   off.prefix.enabled = false;
   SchedulerOptions one = Options(13, 8, 1);
@@ -293,6 +318,8 @@ std::vector<World> Worlds() {
     add("Tight", tight);
     add("Host", host);
     add("HostEvicts", host, true);
+    add("Disk", disk);
+    add("DiskEvicts", disk, true);
     add("Off", off);
     add("One", one);
     add("Wide", wide);

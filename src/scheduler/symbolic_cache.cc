@@ -85,6 +85,12 @@ void SymbolicCache::Move(const CacheMove& move) {
     for (const Symbol* row : RowsOf(save->part, save->from)) {
       kept.push_back(*row);
     }
+  } else if (const auto* write = std::get_if<ToDisk>(&move)) {
+    auto& kept = disk_[{write->page->key, write->part}];
+    kept.clear();
+    for (const Symbol* row : RowsOf(write->part, write->from)) {
+      kept.push_back(*row);
+    }
   } else if (const auto* load = std::get_if<FromHost>(&move)) {
     const auto& kept = host_[static_cast<size_t>(load->part)].at(load->from);
     const auto rows = RowsOf(load->part, load->to);
@@ -92,6 +98,17 @@ void SymbolicCache::Move(const CacheMove& move) {
       *rows[i] = kept[i];
     }
   }
+}
+
+bool SymbolicCache::Fetch(const DiskFetch& fetch) {
+  const auto found = disk_.find({fetch.key, fetch.part});
+  auto& slot = host_[IndexOf(fetch.part)][fetch.to];
+  slot.assign(1, 0);  // a read that fails leaves anything
+  if (found == disk_.end()) {
+    return false;
+  }
+  slot = found->second;
+  return true;
 }
 
 std::string SymbolicCache::Run(const CacheAllocator& cache, const PlannedRequest& entry,

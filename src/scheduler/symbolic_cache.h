@@ -20,6 +20,10 @@ class SymbolicCache {
   explicit SymbolicCache(const CacheGeometry& geometry);
 
   void Move(const CacheMove& move);
+  // Reads a part from the disk into the host tier; false where it is not there.
+  bool Fetch(const DiskFetch& fetch);
+  // Loses a part that was written to the disk.
+  void LoseFromDisk(const PageKey& key, PagePart part) { disk_.erase({key, part}); }
   // Runs an entry of a plan for a request that consists of `tokens` (those of the entry included),
   // with the pages that it has in `cache`. Returns what went wrong, or nothing.
   std::string Run(const CacheAllocator& cache, const PlannedRequest& entry,
@@ -38,6 +42,7 @@ class SymbolicCache {
   std::vector<Symbol> c128_state_;            // request slot * 128 + position % 128
   std::map<RequestSlot, RequestId> tenants_;  // whose c128 state a slot has, until it is cleared
   std::array<std::map<HostSlot, std::vector<Symbol>>, 2> host_;
+  std::map<std::pair<PageKey, PagePart>, std::vector<Symbol>> disk_;
 };
 
 // The name of a text: equal for equal tokens, and hardly ever for others.
