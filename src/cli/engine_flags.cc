@@ -8,11 +8,12 @@
 namespace cachalot {
 namespace {
 
-// "2G", "512M", "100000": bytes, in powers of 1024.
+// "2G", "512M", "100000": bytes, in powers of 1024. The bound also keeps out "-1", which AsSizeValue
+// takes for a large number.
 CLI::Option* AddBytes(CLI::App& command, const char* name, int64_t& bytes, const char* about) {
   return command.add_option(name, bytes, about)
       ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 50));
 }
 
 CLI::Validator AutoAsZero() {

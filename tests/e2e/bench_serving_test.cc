@@ -48,7 +48,7 @@ TEST(BenchServing, PrintsTheBlockThatPeopleKnow) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("Successful requests:                             8\n"));
   EXPECT_THAT(outcome.out, HasSubstr("Mean TTFT (ms):"));
-  EXPECT_THAT(outcome.out, HasSubstr("Peak running requests:                           2\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("Peak running requests:"));
   EXPECT_THAT(outcome.out, HasSubstr("Steps replayed as graphs:                        0\n"));
 }
 
