@@ -90,7 +90,7 @@ TEST_P(DeviceFault, AtAnyWaitEndsTheRequestsOfItsStepAndNoOther) {
 TEST_P(DeviceFault, LeavesNothingOnDiskThatItMayHaveSpoilt) {
   SceneSettings settings = Settings();
   settings.disk_folder = folder_;
-  for (int64_t wait = 1; wait <= 8; ++wait) {
+  for (int64_t wait = 1; wait <= 6; ++wait) {
     SCOPED_TRACE(wait);
     std::filesystem::remove_all(folder_);
     {
@@ -111,7 +111,7 @@ TEST_P(DeviceFault, WhileTheDiskIsReadLosesNoRequestThatWaits) {
     StepLoopScene scene(settings);
     EXPECT_EQ(AskAll(scene), 0);
   }
-  for (int64_t wait = 1; wait <= 8; ++wait) {
+  for (int64_t wait = 1; wait <= 6; ++wait) {
     SCOPED_TRACE(wait);
     StepLoopScene scene(settings);
     scene.faults.fail_at = scene.faults.waits + wait;

@@ -151,5 +151,18 @@ TEST(AttentionDeathTest, RefusesSelectionsWindowsAndPagesThatDoNotFit) {
   EXPECT_DEATH(Attention(params, context), "o and q overlap");
 }
 
+TEST(AttentionDeathTest, RefusesARatioWithoutEntriesOrTheirPages) {
+  const auto made = AttentionProblems()[6].Make();  // ratio 4
+  Context context(1, Isa::kRef);
+  AttentionParams params = made->params;
+  params.entries = {};
+  EXPECT_DEATH(Attention(params, context), "entries");
+  params = made->params;
+  params.entry_pages = {};
+  EXPECT_DEATH(Attention(params, context), "entry_pages");
+  params.entry_pages = made->params.entry_pages.Rows(0, 1);
+  EXPECT_DEATH(Attention(params, context), "entry_pages");
+}
+
 }  // namespace
 }  // namespace cachalot::cpu
