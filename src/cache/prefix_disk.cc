@@ -97,7 +97,8 @@ std::vector<std::pair<PrefixNode*, PagePart>> PrefixIndex::OnDiskAlone(
   return parts;
 }
 
-bool PrefixIndex::Fetch(std::span<const int32_t> tokens, std::vector<DiskFetch>& fetches) {
+bool PrefixIndex::Fetch(std::span<const int32_t> tokens, bool begin,
+                        std::vector<DiskFetch>& fetches) {
   if (tokens.empty() || options_.disk_slots[0] == 0) {
     return false;
   }
@@ -112,6 +113,9 @@ bool PrefixIndex::Fetch(std::span<const int32_t> tokens, std::vector<DiskFetch>&
   };
   if (std::ranges::any_of(parts, is_fetching)) {
     return true;
+  }
+  if (!begin) {
+    return false;
   }
   for (PrefixNode* node : path) {
     ++node->pins;  // its host parts stay

@@ -65,8 +65,8 @@ class PrefixIndex {
   // What the disk tier has from earlier runs, parents before children.
   void Restore(std::span<const StoredPage> pages);
   // Whether more of these tokens could be resumed if it were not on disk alone, and is on its way
-  // now: what is not yet is added to `fetches`. False where the host tier has no room for it.
-  bool Fetch(std::span<const int32_t> tokens, std::vector<DiskFetch>& fetches);
+  // now. With `begin` what is not yet is added to `fetches`, if the host tier has room for all of it.
+  bool Fetch(std::span<const int32_t> tokens, bool begin, std::vector<DiskFetch>& fetches);
   // A fetch has come to its end. Not ok: the disk had it no more.
   void Fetched(int64_t id, bool ok);
   // Moves that inserting has brought about, to be carried out before any that are planned later.

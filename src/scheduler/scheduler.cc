@@ -35,7 +35,7 @@ struct Scheduler::Request {
   Rank rank;
 
   bool cancelled = false;
-  bool fetched = false;             // it has had its parts read from disk
+  bool fetched = false;             // its reads from disk have been begun
   std::optional<RequestSlot> slot;  // while it runs
   int64_t planned = 0;              // tokens that plans have run, or will have
   int64_t kept = 0;                 // of these, in the prefix index
@@ -363,14 +363,14 @@ bool Scheduler::WaitsForPrefix(const Request& request) const {
   return false;
 }
 
-// S15: once only, so that a host tier too small for two cannot keep both waiting.
+// S15. Reads are begun once only, so that a host tier too small for two cannot keep both waiting.
 bool Scheduler::WaitsForDisk(StepPlan& plan, Request& request) {
-  if (request.run_whole_prompt || request.fetched) {
+  if (request.run_whole_prompt) {
     return false;
   }
   const size_t before = plan.fetches.size();
-  const bool waits = index_.Fetch(request.tokens, plan.fetches);
-  request.fetched = plan.fetches.size() > before;
+  const bool waits = index_.Fetch(request.tokens, !request.fetched, plan.fetches);
+  request.fetched = request.fetched || plan.fetches.size() > before;
   return waits;
 }
 
