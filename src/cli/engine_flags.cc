@@ -34,7 +34,7 @@ void EngineFlags::AddTo(CLI::App& command) {
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   command.add_option("--max-queue", max_waiting, "requests that may wait; more are refused")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 29))
       ->capture_default_str();
   command
       .add_option("-c,--ctx-size,--context", context,

@@ -71,7 +71,7 @@ TEST(SendLoad, HoldsRequestsBackUntilOthersHaveEnded) {
 }
 
 TEST(SendLoad, CountsWhatIsRefusedAsFailed) {
-  const TestEngine test = NewEngine({.max_running = 4, .max_waiting = 0, .context = 256});
+  const TestEngine test = NewEngine({.max_running = 4, .context = 4});
   const auto records = SendLoad(*test.engine, SomeLoad(HUGE_VAL), 0, [](int64_t, int64_t) {});
   for (const RequestRecord& record : records) {
     EXPECT_FALSE(record.ok);

@@ -532,6 +532,43 @@ TEST(Scheduler, NamesThePoolsThatLackPages) {
   scene.Drain();
 }
 
+// Two pages on disk, that is two histories and a window, and somebody who runs meanwhile.
+TEST(Scheduler, WaitsForAllThatIsReadFromDiskAndLetsOthersPass) {
+  SchedulerOptions options = RoomyOptions();
+  options.prefix.host_slots = {4, 4};
+  options.prefix.disk_slots = {8, 8};
+  options.prefix.root = RootKey("model");
+  Scheduler scheduler(options);
+  const Tokens text = Text(1, 300);
+  std::vector<StoredPage> stored(2);
+  PageKey parent = options.prefix.root;
+  for (size_t page = 0; page < stored.size(); ++page) {
+    PageIdentity& identity = stored[page].page;
+    const auto tokens = std::span(text).subspan(page * 128, 128);
+    identity.parent = parent;
+    std::ranges::copy(tokens, identity.tokens.begin());
+    parent = identity.key = ChildKey(parent, tokens);
+    stored[page].history = stored[page].window = true;
+  }
+  scheduler.Restore(stored);
+  ASSERT_TRUE(scheduler.Submit({.id = RequestId(1), .prompt = text, .max_new_tokens = 1}));
+  ASSERT_TRUE(scheduler.Submit({.id = RequestId(2), .prompt = Text(3, 9), .max_new_tokens = 9}));
+  StepPlan plan = scheduler.Plan(0);
+  const std::vector<DiskFetch> fetches = plan.fetches;
+  ASSERT_EQ(fetches.size(), 3U);
+  for (const DiskFetch& fetch : fetches) {
+    ASSERT_EQ(plan.requests.size(), 1U);
+    EXPECT_EQ(plan.requests[0].id, RequestId(2));
+    const SampledToken sampled = {RequestId(2), 5};
+    scheduler.Complete({&sampled, 1});
+    scheduler.Fetched(fetch.id, true);
+    plan = scheduler.Plan(0);
+    EXPECT_TRUE(plan.fetches.empty());
+  }
+  EXPECT_EQ(plan.requests.size(), 2U);
+  EXPECT_EQ(scheduler.cached_tokens(RequestId(1)), 256);
+}
+
 // A conversation of turns of a page each: its beginning had as many c128 pages as turns, which
 // nobody could have back, and the request waited for ever.
 TEST(Scheduler, CarriesOnALongConversationOfShortTurns) {

@@ -129,8 +129,8 @@ class SameTokens : public testing::TestWithParam<TestModel> {
     MatrixLoad load = {.vocab_size = config.vocab_size};
     load.longest = std::min<int64_t>(load.longest, config.max_position - 64);
     if (!RunsAll()) {
-      load.count = 60;
-      load.longest = 700;
+      load.count = 40;
+      load.longest = 600;
     }
     requests_ = MakeMatrixRequests(load);
     disk_ = std::filesystem::path(testing::TempDir()) / ("same_tokens_" + GetParam().name);
