@@ -33,7 +33,7 @@ class AnswerCollector::Listener final : public RequestListener {
            std::span<const int32_t> prompt)
       : collector_(std::move(collector)), choice_(choice), stops_(collector_->stop_) {
     if (tokenizer() != nullptr) {
-      decoder_.emplace(*tokenizer(), /*skip_special=*/true);
+      decoder_.emplace(*tokenizer());
       answer_.text.emplace();
     }
     if (collector_->with_logprobs_) {

@@ -454,45 +454,6 @@ TEST(Scheduler, FindsThePagesOfACancelledRequest) {
   scene.Drain();
 }
 
-// It began as soon as the first of its parts was there.
-TEST(Scheduler, WaitsForAllThatComesFromDiskAndLetsOthersPass) {
-  SchedulerOptions options = RoomyOptions();
-  options.prefix.host_slots = {8, 8};
-  options.prefix.disk_slots = {8, 8};
-  StoredPage stored;
-  Tokens prompt = Text(1, 2 * kPageTokens + 5);
-  std::vector<StoredPage> pages;
-  for (int64_t page = 0; page < 2; ++page) {
-    const auto tokens =
-        std::span(prompt).subspan(static_cast<size_t>(page * kPageTokens), kPageTokens);
-    stored.page.parent = page == 0 ? options.prefix.root : stored.page.key;
-    stored.page.key = ChildKey(stored.page.parent, tokens);
-    std::ranges::copy(tokens, stored.page.tokens.begin());
-    stored.history = true;
-    stored.window = page == 1;
-    pages.push_back(stored);
-  }
-  Scheduler scheduler(options);
-  scheduler.Restore(pages);
-  ASSERT_TRUE(scheduler.Submit({.id = RequestId(1), .prompt = prompt, .max_new_tokens = 1}));
-  ASSERT_TRUE(scheduler.Submit({.id = RequestId(2), .prompt = Text(2, 10), .max_new_tokens = 9}));
-  StepPlan plan = scheduler.Plan(0);
-  ASSERT_EQ(plan.fetches.size(), 3U);  // two histories, one window
-  const std::vector<DiskFetch> fetches = plan.fetches;
-  for (const DiskFetch& fetch : fetches) {
-    ASSERT_EQ(plan.requests.size(), 1U);
-    EXPECT_EQ(plan.requests[0].id, RequestId(2));
-    const SampledToken token{RequestId(2), 7, false};
-    scheduler.Complete({&token, 1});
-    scheduler.Fetched(fetch.id, true);
-    plan = scheduler.Plan(0);
-    EXPECT_TRUE(plan.fetches.empty());
-  }
-  ASSERT_EQ(plan.requests.size(), 2U);
-  EXPECT_EQ(plan.requests[1].id, RequestId(1));
-  EXPECT_EQ(plan.requests[1].start, TokenPos(2 * kPageTokens));
-}
-
 TEST(Scheduler, EndsWhatRunsWhenAStepFailsAndTrustsNothingAfter) {
   SchedulerScene scene(RoomyOptions(2));
   const RequestId a = scene.Submit(Text(1, 600), {.max_new_tokens = 9});
