@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "io/digest.h"
 #include "cache/page_key.h"
 #include "cache/page_part.h"
+#include "io/digest.h"
 
 namespace cachalot {
 

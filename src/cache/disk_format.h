@@ -10,10 +10,10 @@
 #include <span>
 #include <type_traits>
 
-#include "io/digest.h"
 #include "cache/ids.h"
 #include "cache/page_key.h"
 #include "cache/page_part.h"
+#include "io/digest.h"
 
 namespace cachalot {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
-#include "io/digest.h"
 #include "cache/ids.h"
+#include "io/digest.h"
 
 namespace cachalot {
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/result.h"
-#include "io/digest.h"
 #include "cache/disk_file.h"
 #include "cache/page_key.h"
+#include "io/digest.h"
 
 namespace cachalot {
 
