@@ -5,7 +5,8 @@
 #   cachalot_room(NAME tokenizer SOURCES a.cc b.cc TESTS a_test.cc USES io LIBRARIES PkgConfig::PCRE2)
 #
 # makes the target cachalot_tokenizer and, where there are TESTS, the program tokenizer_test. SOURCES may be
-# empty (a room of headers). TEST_USES and TEST_LIBRARIES are for the tests alone.
+# empty (a room of headers). TEST_USES and TEST_LIBRARIES are for the tests alone; TEST_PROCESSORS is how many of them
+# keep busy.
 # The headers that every test includes, read once for all test programs: half of what a test takes to build.
 function(cachalot_test_headers target)
   if(NOT TARGET cachalot_test_headers)
@@ -20,7 +21,7 @@ function(cachalot_test_headers target)
 endfunction()
 
 function(cachalot_room)
-  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;TESTS;USES;LIBRARIES;TEST_USES;TEST_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ROOM "" "NAME;TEST_PROCESSORS" "SOURCES;TESTS;USES;LIBRARIES;TEST_USES;TEST_LIBRARIES" ${ARGN})
   string(REPLACE "/" "_" id ${ROOM_NAME})
   set(farm ${CMAKE_BINARY_DIR}/rooms/${id})
   get_filename_component(parent ${farm}/${ROOM_NAME} DIRECTORY)
@@ -56,5 +57,8 @@ function(cachalot_room)
     endif()
     add_dependencies(unit_tests ${id}_test)
     set_tests_properties(unit.${id} PROPERTIES LABELS unit)
+    if(ROOM_TEST_PROCESSORS)
+      set_tests_properties(unit.${id} PROPERTIES PROCESSORS ${ROOM_TEST_PROCESSORS})
+    endif()
   endif()
 endfunction()
