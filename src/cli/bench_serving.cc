@@ -181,6 +181,7 @@ void AddBenchServing(CLI::App& bench, Action& action) {
   flags->model.AddTo(*command);
   AddLoadFlags(*command, *flags);
   flags->engine.AddTo(*command);
+  flags->engine.AddQueueTo(*command);
   command->add_option("--goodput", flags->goodput,
                       "also count requests within limits in ms: ttft:500, tpot:50 or e2el:10000");
   command->add_flag("--json", flags->json, "as JSON");

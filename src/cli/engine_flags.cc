@@ -33,9 +33,6 @@ void EngineFlags::AddTo(CLI::App& command) {
   command.add_option("--max-running", max_running, "requests that run at once")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  command.add_option("--max-queue", max_waiting, "requests that may wait; more are refused")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 29))
-      ->capture_default_str();
   command
       .add_option("-c,--ctx-size,--context", context,
                   "tokens of a request, its answer included (default: 32768, or the model's)")
@@ -59,6 +56,12 @@ void EngineFlags::AddTo(CLI::App& command) {
   command.add_option("--graph", graph, "on: replay recorded steps of one token a request; or off")
       ->check(CLI::IsMember({"on", "off"}))
       ->default_str("on");
+}
+
+void EngineFlags::AddQueueTo(CLI::App& command) {
+  command.add_option("--max-queue", max_waiting, "requests that may wait; more are refused")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 29))
+      ->capture_default_str();
 }
 
 Result<EngineOptions> EngineOptionsOf(const EngineFlags& flags, const ModelConfig& config) {

@@ -14,7 +14,7 @@ namespace cachalot {
 
 struct EngineFlags {
   int64_t max_running = 64;
-  int64_t max_waiting = 1 << 20;
+  int64_t max_waiting = 1 << 29;       // the most that an engine takes
   int64_t context = 0;                 // 0: kDefaultContext, or the model's where that is less
   int64_t chunked_prefill_size = 512;  // tokens
   int64_t cache_bytes = 0;             // 0: DefaultCacheBytes
@@ -28,7 +28,8 @@ struct EngineFlags {
   static constexpr int64_t kHostCacheOfDisk = int64_t{1} << 30;
   static constexpr int64_t kDefaultDiskCacheBytes = int64_t{16} << 30;
 
-  void AddTo(CLI::App& command);
+  void AddTo(CLI::App& command);       // all but the queue
+  void AddQueueTo(CLI::App& command);  // --max-queue
 };
 
 // kInvalidArgument, naming the flags, where they contradict each other or the model. cache_bytes
