@@ -58,7 +58,7 @@ tsan: test-packages
 	cmake --preset tsan >/dev/null
 	cmake --build --preset tsan --target threads_test engine_test
 	build/tsan/threads_test --gtest_brief=1
-	build/tsan/engine_test --gtest_brief=1 --gtest_filter='EngineRequests.*:CacheTiers.*:ModelRunner.*:GraphSteps.*'
+	build/tsan/engine_test --gtest_brief=1 --gtest_filter='EngineRequests.*:CacheTiers.OfAn*:CacheTiers.*Disk*:ModelRunner.*'
 
 # The whole matrix of tests/same_tokens; `test` runs a part of it.
 same-tokens: unit
