@@ -87,59 +87,50 @@ void PackFixed(const PackTask& task) {
 
 struct FixedProducts {
   static constexpr int64_t kBlockBytes = 64;
+  static constexpr int64_t kBlockScales = 4;
   static constexpr int64_t kInputBlockBytes = kPackedBlockBytes;
   static constexpr int64_t kStripRowBytes = kLinearDepth * kPackedBlockBytes + 64;
   static constexpr int kRowsAtOnce = 1;
   static constexpr bool kSharesScales = false;
+  static constexpr float kScaleUnit = 1;
 
   // Half for twice the value, 2^-8 for the high byte.
   CACHALOT_SIMD_MEMBER static float FactorOf(const LinearTask&, int64_t) { return 0x1p-9F; }
 
-  CACHALOT_SIMD_MEMBER static F32x16 ScalesOf(const LinearTask& task, int64_t row, int64_t block) {
-    const int64_t groups = task.cols / kFp4BlockSize;
-    const uint8_t* codes = task.scales + row * groups + block * 4;
-    if (block * 4 + 4 <= groups) {
-      return GroupScales(codes);
-    }
-    uint8_t last[4] = {};
-    for (int64_t i = 0; block * 4 + i < groups; ++i) {
-      last[i] = codes[i];
-    }
-    return GroupScales(last);
+  CACHALOT_SIMD_MEMBER static int64_t RowScales(const LinearTask& task) {
+    return task.cols / kFp4BlockSize;
+  }
+  CACHALOT_SIMD_MEMBER static const uint8_t* ScalesOf(const LinearTask& task, int64_t row) {
+    return task.scales + row * RowScales(task);
   }
 
-  template <int kCount, bool>
-  CACHALOT_SIMD_MEMBER static void AddBlock(const LinearTask& task, int64_t row, int64_t block,
-                                            const uint8_t* w, const uint8_t* const* x,
-                                            int64_t x_offset, F32x16* sums) {
+  template <bool>
+  CACHALOT_SIMD_MEMBER static void AddBlock(const uint8_t* w, const uint8_t* scales,
+                                            const uint8_t* input, F32x16* sum) {
     const FixedWeights weights = DecodeFixed(w);
-    const F32x16 scale = ScalesOf(task, row, block);
+    I32x16 product = MultiplyWordPairs(weights.words[0], LoadInts(input));
     CACHALOT_UNROLL
-    for (int t = 0; t < kCount; ++t) {
-      const uint8_t* input = x[t] + x_offset;
-      I32x16 product = MultiplyWordPairs(weights.words[0], LoadInts(input));
-      CACHALOT_UNROLL
-      for (int j = 1; j < kWordVectors; ++j) {
-        product = AddInts(product, MultiplyWordPairs(weights.words[j], LoadInts(input + j * 64)));
-      }
-      const auto* input_scales = reinterpret_cast<const float*>(input + kWordVectors * 64);
-      sums[t] = Fma(ToFloats(product), Mul(scale, Load(input_scales)), sums[t]);
+    for (int j = 1; j < kWordVectors; ++j) {
+      product = AddInts(product, MultiplyWordPairs(weights.words[j], LoadInts(input + j * 64)));
     }
+    const auto* input_scales = reinterpret_cast<const float*>(input + kWordVectors * 64);
+    *sum = Fma(ToFloats(product), Mul(GroupScales(scales), Load(input_scales)), *sum);
   }
 
-  CACHALOT_SIMD_MEMBER static void DecodeBlock(const LinearTask& task, int64_t row, int64_t block,
-                                               const uint8_t* w, uint8_t* decoded) {
+  CACHALOT_SIMD_MEMBER static void DecodeBlock(const uint8_t* w, const uint8_t* scales,
+                                               uint8_t* decoded) {
     const FixedWeights weights = DecodeFixed(w);
     CACHALOT_UNROLL
     for (int j = 0; j < kWordVectors; ++j) {
       StoreInts(decoded + j * 64, weights.words[j]);
     }
-    Store(reinterpret_cast<float*>(decoded + kWordVectors * 64), ScalesOf(task, row, block));
+    Store(reinterpret_cast<float*>(decoded + kWordVectors * 64), GroupScales(scales));
   }
 
 #if defined(__AVX512F__)
   using Words = __m512i;
   CACHALOT_SIMD_MEMBER static Words LoadWords(const uint8_t* p) { return _mm512_loadu_si512(p); }
+  CACHALOT_SIMD_MEMBER static Words WordsOf(I32x16 a, int) { return a.v; }
   CACHALOT_SIMD_MEMBER static Words AddDwords(Words a, Words b) { return _mm512_add_epi32(a, b); }
   CACHALOT_SIMD_MEMBER static Words MultiplyPairs(Words a, Words b) {
     return _mm512_madd_epi16(a, b);
@@ -147,6 +138,7 @@ struct FixedProducts {
   CACHALOT_SIMD_MEMBER static Register Floats(Words a) { return _mm512_cvtepi32_ps(a); }
 #else
   using Words = __m256i;
+  CACHALOT_SIMD_MEMBER static Words WordsOf(I32x16 a, int part) { return part == 0 ? a.lo : a.hi; }
   CACHALOT_SIMD_MEMBER static Words LoadWords(const uint8_t* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }
@@ -156,6 +148,67 @@ struct FixedProducts {
   }
   CACHALOT_SIMD_MEMBER static Register Floats(Words a) { return _mm256_cvtepi32_ps(a); }
 #endif
+
+  CACHALOT_SIMD_MEMBER static Words ProductOf(Words w0, Words w1, Words w2, Words w3,
+                                              const uint8_t* input) {
+    return AddDwords(
+        AddDwords(MultiplyPairs(w0, LoadWords(input)), MultiplyPairs(w1, LoadWords(input + 64))),
+        AddDwords(MultiplyPairs(w2, LoadWords(input + 128)),
+                  MultiplyPairs(w3, LoadWords(input + 192))));
+  }
+
+  static constexpr int TurnRows(int) { return 1; }
+
+  template <int kRows, int kCount>
+  CACHALOT_SIMD_MEMBER static void AddRows(const uint8_t* w, const uint8_t* scales, int64_t,
+                                           int64_t ahead, int64_t blocks, const uint8_t* const* x,
+                                           int64_t x_offset, float* sums, int64_t) {
+    static_assert(kRows == 1);
+    CACHALOT_UNROLL
+    for (int part = 0; part < kParts; ++part) {
+      AddPart<kCount>(w, scales, ahead, blocks, x, x_offset, sums, part);
+    }
+  }
+
+  template <int kCount>
+  CACHALOT_SIMD_MEMBER static void AddPart(const uint8_t* w, const uint8_t* scales, int64_t ahead,
+                                           int64_t blocks, const uint8_t* const* x,
+                                           int64_t x_offset, float* sums, int part) {
+    const int lane = part * kRegisterLanes;
+    Register acc[kCount];
+    const uint8_t* inputs[kCount];
+    CACHALOT_UNROLL
+    for (int t = 0; t < kCount; ++t) {
+      acc[t] = LoadRegister(sums + t * kLanes + lane);
+      inputs[t] = x[t] + x_offset + lane * 4;
+    }
+    for (int64_t block = 0; block < blocks; ++block) {
+      if (part == 0) {
+        PrefetchBytes<kBlockBytes>(w + ahead);
+      }
+      const FixedWeights weights = DecodeFixed(w);
+      Words words[kWordVectors];
+      CACHALOT_UNROLL
+      for (int j = 0; j < kWordVectors; ++j) {
+        words[j] = WordsOf(weights.words[j], part);
+      }
+      const Register scale = PartOf(GroupScales(scales), part);
+      CACHALOT_UNROLL
+      for (int t = 0; t < kCount; ++t) {
+        const Words product = ProductOf(words[0], words[1], words[2], words[3], inputs[t]);
+        const auto* input_scales = reinterpret_cast<const float*>(inputs[t] + kWordVectors * 64);
+        acc[t] =
+            FmaRegisters(Floats(product), MulRegisters(scale, LoadRegister(input_scales)), acc[t]);
+        inputs[t] += kPackedBlockBytes;
+      }
+      w += kBlockBytes;
+      scales += kBlockScales;
+    }
+    CACHALOT_UNROLL
+    for (int t = 0; t < kCount; ++t) {
+      StoreRegister(sums + t * kLanes + lane, acc[t]);
+    }
+  }
 
   // The row's words stay in registers while tokens pass.
   static constexpr int kTileRows = 1;
@@ -183,11 +236,7 @@ struct FixedProducts {
         CACHALOT_UNROLL
         for (int t = 0; t < kCount; ++t) {
           const uint8_t* input = x[t] + offset;
-          Words product = MultiplyPairs(words[0], LoadWords(input));
-          CACHALOT_UNROLL
-          for (int j = 1; j < kWordVectors; ++j) {
-            product = AddDwords(product, MultiplyPairs(words[j], LoadWords(input + j * 64)));
-          }
+          const Words product = ProductOf(words[0], words[1], words[2], words[3], input);
           const auto* input_scales = reinterpret_cast<const float*>(input + kScales);
           acc[t] = FmaRegisters(Floats(product), MulRegisters(scale, LoadRegister(input_scales)),
                                 acc[t]);

@@ -8,7 +8,8 @@
 //   kBlockBytes           stored bytes of 128 columns
 //   kLaneColumns          neighbouring columns of a lane
 //   Decode(block, j)      vector j
-//   kScaled, ScaleOf      what a block is multiplied by, kScaleUnit times its scale
+//   kBlockScales          stored scales of a block, 0 or 1
+//   ScaleOf               what a block is multiplied by, kScaleUnit times its scale
 //   kInputScale           what inputs are multiplied by
 //   FactorOf              what whole sums are multiplied by
 #pragma once
@@ -24,10 +25,10 @@ constexpr int kBlockVectors = 8;
 CACHALOT_SIMD_FN int64_t BlocksOf(int64_t cols) { return (cols + kLinearBlock - 1) / kLinearBlock; }
 
 struct Unscaled {
-  static constexpr bool kScaled = false;
+  static constexpr int64_t kBlockScales = 0;
   static constexpr float kInputScale = 1;
   static constexpr float kScaleUnit = 1;
-  CACHALOT_SIMD_MEMBER static float ScaleOf(const LinearTask&, int64_t, int64_t) { return 1; }
+  CACHALOT_SIMD_MEMBER static float ScaleOf(const uint8_t*) { return 1; }
   CACHALOT_SIMD_MEMBER static float FactorOf(const LinearTask&, int64_t) { return 1; }
 };
 
@@ -54,15 +55,15 @@ struct Bf16Format : Unscaled {
 struct Fp8Format {
   static constexpr int64_t kBlockBytes = 128;
   static constexpr int kLaneColumns = 4;
-  static constexpr bool kScaled = true;
+  static constexpr int64_t kBlockScales = 1;
   static constexpr float kInputScale = 0x1p80F;
   static constexpr float kScaleUnit = 0x1p40F;
   CACHALOT_SIMD_MEMBER static F32x16 Decode(const uint8_t* block, int j) {
     const I32x16 codes = ShiftLeft(LoadInts(block + j / 4 * 64), 24 - j % 4 * 8);
     return AsFloats(And(ShiftRightSigned(codes, 4), 0x87F00000U));
   }
-  CACHALOT_SIMD_MEMBER static float ScaleOf(const LinearTask& task, int64_t row, int64_t block) {
-    return FromUe8m0(task.scales[row / kFp8BlockSize * BlocksOf(task.cols) + block]) * kScaleUnit;
+  CACHALOT_SIMD_MEMBER static float ScaleOf(const uint8_t* scale) {
+    return FromUe8m0(*scale) * kScaleUnit;
   }
   CACHALOT_SIMD_MEMBER static float FactorOf(const LinearTask&, int64_t) { return 1; }
 };

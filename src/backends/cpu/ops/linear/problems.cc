@@ -46,6 +46,7 @@ std::vector<Problem<LinearParams>> LinearProblems() {
       {3, 3, 4096},
       {5, 130, 128, 1, true},
       {17, 64, 512},
+      {13, 133, 1184, 1, true},
       {2, 24, 128, 4},
       {3, 12, 256, 2, true},
       {70, 66, 544},

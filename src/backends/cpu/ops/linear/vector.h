@@ -53,6 +53,18 @@ struct LinearKernel {
   void (*multiply)(const LinearTask& task);
 };
 
+// Few tokens: rows that share their scales take turns with a part of the inputs, which stays in the
+// first level of the cache: kLinearTurnBlocks blocks of kLinearTurnTokens.
+inline constexpr int64_t kLinearFewTokens = 24;
+inline constexpr int64_t kLinearTurnRows = 128;
+inline constexpr int64_t kLinearTurnTokens = 6;
+inline constexpr int64_t kLinearTurnBlocks = 8;
+inline constexpr int64_t kLinearInputBytes =  // of one; one more line: no power of two
+    kLinearTurnBlocks * kLinearBlock * 4 + 64;
+inline constexpr int64_t kLinearTurnBytes = kLinearTurnTokens * kLinearInputBytes;
+inline constexpr int64_t kLinearFewBytes =
+    kLinearTurnBytes + kLinearTurnRows * kLinearFewTokens * 16 * 4;
+
 // Many tokens go in blocks of kLinearRows x kLinearTokens, whose inputs and sums stay in the second
 // level of the cache. A strip of it is decoded at a time, into the first level: kLinearStrip rows of
 // kLinearDepth blocks of columns.
@@ -61,8 +73,10 @@ inline constexpr int64_t kLinearTokens = 96;
 inline constexpr int64_t kLinearDepth = 4;
 inline constexpr int64_t kLinearStrip = 8;
 inline constexpr int64_t kLinearStripBytes = kLinearStrip * (kLinearDepth * kLinearBlock * 4 + 64);
-inline constexpr int64_t kLinearVectorBytes =
+inline constexpr int64_t kLinearManyBytes =
     kLinearStripBytes + kLinearRows * kLinearTokens * 16 * 4;
+inline constexpr int64_t kLinearVectorBytes =
+    kLinearFewBytes < kLinearManyBytes ? kLinearManyBytes : kLinearFewBytes;
 
 // With tiles (tiles.h): tokens in blocks, whose inputs and sums stay in the second level, and a
 // strip of decoded rows in the first.
