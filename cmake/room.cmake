@@ -13,11 +13,11 @@ function(cachalot_test_headers target)
     file(WRITE ${CMAKE_BINARY_DIR}/test_headers.cc "")
     add_library(cachalot_test_headers OBJECT ${CMAKE_BINARY_DIR}/test_headers.cc)
     target_link_libraries(cachalot_test_headers PRIVATE GTest::gmock fmt::fmt)
-    target_compile_options(cachalot_test_headers PRIVATE -fpch-preprocess -Wno-error -Wno-array-bounds -Wno-restrict)
+    target_compile_options(cachalot_test_headers PRIVATE -fpch-preprocess -Wno-error -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
     target_precompile_headers(cachalot_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h>)
   endif()
   # Precompiled, the library's own headers are no system headers any more, and GCC 12 finds faults in them.
-  target_compile_options(${target} PRIVATE -fpch-preprocess -Wno-error -Wno-array-bounds -Wno-restrict)
+  target_compile_options(${target} PRIVATE -fpch-preprocess -Wno-error -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
   target_precompile_headers(${target} REUSE_FROM cachalot_test_headers)
 endfunction()
 
