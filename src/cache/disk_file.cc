@@ -8,19 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
+#include "io/file.h"
+
 namespace cachalot {
-namespace {
-
-tl::unexpected<Error> SystemError(const std::string& path, const char* action) {
-  const int reason = errno;
-  return MakeError(reason == ENOENT ? StatusCode::kNotFound : StatusCode::kIoError,
-                   "{}: cannot {}: {}", path, action, std::strerror(reason));
-}
-
-}  // namespace
 
 Result<DiskFile> DiskFile::Open(const std::string& path, FileAccess access) {
   const int flags = access == FileAccess::kRead ? O_RDONLY : O_RDWR | O_CREAT;

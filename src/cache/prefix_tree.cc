@@ -62,19 +62,21 @@ void PrefixTree::Prune(PrefixNode* node) {
 }
 
 void PrefixTree::MarkUsed(PrefixNode& node, CacheTier tier, PagePart part) {
-  CACHALOT_CHECK(node.Has(tier, part));
-  Unlist(node, tier, part);
-  List& list = lists_[IndexOf(tier, part)];
-  node.place_in_[IndexOf(tier, part)] = list.insert(list.end(), &node);
-  node.is_in_[IndexOf(tier, part)] = true;
+  ListBefore(lists_[IndexOf(tier, part)].end(), node, tier, part);
 }
 
 void PrefixTree::MarkUnused(PrefixNode& node, CacheTier tier, PagePart part) {
+  Unlist(node, tier, part);  // it may be the first itself
+  ListBefore(lists_[IndexOf(tier, part)].begin(), node, tier, part);
+}
+
+void PrefixTree::ListBefore(List::const_iterator next, PrefixNode& node, CacheTier tier,
+                            PagePart part) {
   CACHALOT_CHECK(node.Has(tier, part));
   Unlist(node, tier, part);
-  List& list = lists_[IndexOf(tier, part)];
-  node.place_in_[IndexOf(tier, part)] = list.insert(list.begin(), &node);
-  node.is_in_[IndexOf(tier, part)] = true;
+  const size_t index = IndexOf(tier, part);
+  node.place_in_[index] = lists_[index].insert(next, &node);
+  node.is_in_[index] = true;
 }
 
 void PrefixTree::Unlist(PrefixNode& node, CacheTier tier, PagePart part) {

@@ -69,6 +69,7 @@ class PrefixTree {
   void Unlist(PrefixNode& node, CacheTier tier, PagePart part);
 
  private:
+  void ListBefore(List::const_iterator next, PrefixNode& node, CacheTier tier, PagePart part);
   static size_t IndexOf(CacheTier tier, PagePart part) {
     return static_cast<size_t>(tier) * 2 + static_cast<size_t>(part);
   }

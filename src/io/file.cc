@@ -11,13 +11,14 @@
 #include <utility>
 
 namespace cachalot {
-namespace {
 
 tl::unexpected<Error> SystemError(const std::string& path, const char* action) {
   const int reason = errno;
   return MakeError(reason == ENOENT ? StatusCode::kNotFound : StatusCode::kIoError,
                    "{}: cannot {}: {}", path, action, std::strerror(reason));
 }
+
+namespace {
 
 // Opens a regular file for reading; *size is its length.
 Result<int> OpenRegular(const std::string& path, int64_t* size) {

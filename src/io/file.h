@@ -11,6 +11,10 @@
 
 namespace cachalot {
 
+// What the system has just refused, by errno: kNotFound where there is no such thing, else kIoError.
+// "PATH: cannot open: No such file or directory".
+tl::unexpected<Error> SystemError(const std::string& path, const char* action);
+
 // A whole regular file mapped read-only; unmapped when the owner goes. Pages are shared with the
 // page cache, until Adopt.
 class MappedFile {
