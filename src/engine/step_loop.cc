@@ -149,9 +149,7 @@ void StepLoop::Issue(const StepPlan& plan) {
         continue;  // over with the step before: scheduler.S8
       }
       Active& active = found->second;
-      if (!std::exchange(active.started, true)) {
-        active.usage.cached_tokens = entry.start.value;
-      }
+      active.usage.cached_tokens = scheduler_.cached_tokens(entry.id);
       steps.push_back({entry.slot, entry.start, static_cast<int64_t>(entry.ids.size())});
       ids.insert(ids.end(), entry.ids.begin(), entry.ids.end());
       if (ids.back() == kUnknownToken) {

@@ -44,7 +44,7 @@ class StepLoop {
   // The executor's pools are of the scheduler's geometry.
   StepLoop(std::unique_ptr<Executor> executor, const StepLoopOptions& options);
 
-  // `request` has passed CheckEngineRequest. Its listener hears the end even if it cannot run.
+  // `request` is one that Engine::Submit lets pass. Its listener hears the end even if it cannot run.
   void Submit(RequestId id, EngineRequest request, Ticks now);
   void Cancel(RequestId id) { scheduler_.Cancel(id); }
   void CancelAll();
@@ -67,7 +67,6 @@ class StepLoop {
     EngineRequest request;
     TokenHistory history;
     RequestUsage usage;
-    bool started = false;
     int64_t prompt_done = 0;  // as the listener knows it
     int64_t prompt_told = 0;  // tokens of the prompt whose followers have been told
     int32_t last_token = 0;
