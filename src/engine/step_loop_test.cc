@@ -148,7 +148,8 @@ TEST(StepLoop, PassesNoStopTokenOnAndSamplesNoneBeforeItsTime) {
 
   EngineRequest banned = Ask(prompt, 6);
   banned.sampling.banned_ids = std::make_shared<const Tokens>(answer);
-  for (const int32_t id : scene.Answer(std::move(banned))->ids) {
+  const Tokens others = scene.Answer(std::move(banned))->ids;
+  for (const int32_t id : others) {
     EXPECT_THAT(answer, Each(Not(id)));
   }
 }
