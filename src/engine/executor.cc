@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "engine/cache_plan.h"
+#include "model/place_weights.h"
 #include "sampling/likeliest.h"
 
 namespace cachalot {
@@ -83,6 +84,8 @@ Executor::Executor(std::unique_ptr<Stream> stream, Model model, std::unique_ptr<
 Result<Executor> Executor::New(Device& device, ModelConfig config, Weights weights,
                                const CachePlan& plan, const ExecutorOptions& options) {
   CACHALOT_RETURN_IF_ERROR(CheckContext(config, options.max_context));
+  CACHALOT_ASSIGN_OR_RETURN(weights, PlaceWeights(device, std::move(weights), config));
+  config = ConfigOn(device, std::move(config));
   const int64_t draft_block = DraftBlockTokens(config);
   const StepLimits limits = {.tokens = std::max(options.max_step_tokens, draft_block),
                              .requests = options.max_requests,

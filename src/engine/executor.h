@@ -37,8 +37,10 @@ struct DsparkDraft {
 
 class Executor {
  public:
-  // Pools as `plan` says. kInvalidArgument for a context that the model has not, or sizes of graphs
-  // that do not rise or are beyond a step. The device outlives the executor.
+  // Config and weights are a checkpoint's; what runs is ConfigOn(device, config) on weights placed
+  // where the device wants them, with pools as `plan` says. kInvalidArgument for a context that the
+  // model has not, or sizes of graphs that do not rise or are beyond a step. The device outlives
+  // the executor.
   static Result<Executor> New(Device& device, ModelConfig config, Weights weights,
                               const CachePlan& plan, const ExecutorOptions& options);
 
