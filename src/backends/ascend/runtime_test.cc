@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/ascend/emulator_scene.h"
+#include "backends/ascend/library_search.h"
 #include "backends/ascend/op_call.h"
 #include "backends/ascend/runtime_device.h"
 #include "backends/ascend/runtime_stream.h"
@@ -382,6 +383,12 @@ TEST(Runtime, SaysAtEveryWaitThatThereIsNoStream) {
     EXPECT_EQ(status.error().code, StatusCode::kResourceExhausted);
     EXPECT_THAT(status.error().message, HasSubstr("out of streams"));
   }
+}
+
+TEST(Runtime, FindsTheEmulatorBesideTheProgram) {
+  const Result<std::string> path = FindEmulator();
+  ASSERT_TRUE(path) << path.error().message;
+  EXPECT_EQ(*path, ASCEND_EMULATOR_LIBRARY);
 }
 
 TEST(Runtime, NamesAnOperatorThatNoLibraryHas) {
