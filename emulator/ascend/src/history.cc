@@ -48,6 +48,7 @@ void History::Add(Entry entry, const Clock& clock) {
            Covers(entry.access.ranges, old.access.ranges);
   });
   if (entries_.size() >= kMostEntries) entries_.erase(entries_.begin());
+  entry.access.allocation.reset();  // it owns the history
   entries_.push_back(std::move(entry));
 }
 
