@@ -15,7 +15,7 @@ namespace ascend_emulator {
 enum class Schedule {
   kEager,   // a task runs as soon as what it waits for is done, beside the program
   kLazy,    // nothing runs until somebody waits for it, and then nothing else
-  kRandom,  // a seeded choice, at every call, of what has run by then
+  kRandom,  // a seeded choice, whenever the program queues or looks, of what has run by then
 };
 
 // What an asynchronous copy does with host memory that was not allocated as pinned.

@@ -114,7 +114,7 @@ TEST_F(EmulatorStreams, ReportDeviceMemoryThatIsFreedWhileATaskHasIt) {
   const auto reports = TakeReports();
   ASSERT_EQ(reports.size(), 1);
   EXPECT_THAT(reports[0], HasSubstr("freed although aclnnInplaceZero (aclnnInplaceZero(workspace"));
-  EXPECT_THAT(reports[0], HasSubstr("writes it as selfRef"));
+  EXPECT_THAT(reports[0], HasSubstr("writes selfRef, which the program has not waited for"));
   EXPECT_THAT(reports[0], HasSubstr("(aclrtMalloc(8 bytes), call"));
   EXPECT_THAT(reports[0], HasSubstr("[aclrtFree("));
 }
@@ -140,7 +140,7 @@ TEST_F(EmulatorStreams, ReportAReadOfTheHostThatHasNotWaited) {
   const auto b = Empty({2}, ACL_FLOAT);
   QueueCopy(stream(), b, a);
   DownloadFloats(b);
-  ExpectReported("race: the program reads memory that aclnnInplaceCopy");
+  ExpectReported("race: the program reads memory while aclnnInplaceCopy");
 }
 
 TEST_F(EmulatorStreams, AccuseNobodyWhoseStreamsAreInOrder) {
@@ -327,7 +327,9 @@ TEST_F(EmulatorStreams, ServeSeveralThreadsAtATime) {
                             sums[2 * i + (step + 1) % 2]),
                     0);
           EXPECT_EQ(Launch("aclnnAdd", workspaces[i], size, executor, streams[i]), 0);
-          if (step % 5 == 4) EXPECT_EQ(Acl("aclrtSynchronizeStream", streams[i]), 0);
+          if (step % 5 == 4) {
+            EXPECT_EQ(Acl("aclrtSynchronizeStream", streams[i]), 0);
+          }
         }
         Acl("aclrtResetDevice", int32_t{0});
       });
