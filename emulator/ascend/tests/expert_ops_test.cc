@@ -373,22 +373,22 @@ Grouped RandomGrouped(Random& random, aclDataType dtype) {
 class GroupedMatmul : public ExpertOps {
  protected:
   Outcome Multiply(Grouped& in, bool nz, bool scaled, const Array& group_list, int64_t list_type,
-              Array& out) {
+                   Array& out) {
     Array weights = nz ? Tiled(in.weights) : in.weights;
     if (!scaled) {
-      return nz ? Call("aclnnGroupedMatmulWeightNz", List{{&in.x}}, List{{&weights}}, nullptr,
+      return nz ? Call("aclnnGroupedMatmulWeightNz", Tensors{{&in.x}}, Tensors{{&weights}}, nullptr,
                        nullptr, nullptr, nullptr, nullptr, nullptr, group_list, nullptr, nullptr,
                        nullptr, int64_t{2}, int64_t{0}, list_type, int64_t{0}, nullptr, int64_t{0},
-                       List{{&out}}, nullptr, nullptr)
-                : Call("aclnnGroupedMatmulV5", List{{&in.x}}, List{{&weights}}, nullptr, nullptr,
-                       nullptr, nullptr, nullptr, nullptr, group_list, nullptr, nullptr, nullptr,
-                       int64_t{2}, int64_t{0}, list_type, int64_t{0}, nullptr, List{{&out}},
-                       nullptr, nullptr);
+                       Tensors{{&out}}, nullptr, nullptr)
+                : Call("aclnnGroupedMatmulV5", Tensors{{&in.x}}, Tensors{{&weights}}, nullptr,
+                       nullptr, nullptr, nullptr, nullptr, nullptr, group_list, nullptr, nullptr,
+                       nullptr, int64_t{2}, int64_t{0}, list_type, int64_t{0}, nullptr,
+                       Tensors{{&out}}, nullptr, nullptr);
     }
-    return Call("aclnnGroupedMatmulWeightNz", List{{&in.x}}, List{{&weights}}, nullptr,
-                List{{&in.channel_scale}}, nullptr, nullptr, nullptr, List{{&in.row_scale}},
+    return Call("aclnnGroupedMatmulWeightNz", Tensors{{&in.x}}, Tensors{{&weights}}, nullptr,
+                Tensors{{&in.channel_scale}}, nullptr, nullptr, nullptr, Tensors{{&in.row_scale}},
                 group_list, nullptr, nullptr, nullptr, int64_t{2}, int64_t{0}, list_type,
-                int64_t{0}, nullptr, int64_t{0}, List{{&out}}, nullptr, nullptr);
+                int64_t{0}, nullptr, int64_t{0}, Tensors{{&out}}, nullptr, nullptr);
   }
 };
 
@@ -464,9 +464,9 @@ TEST_F(GroupedMatmul, RefusesWrongCombinations) {
               HasSubstr("scale: FLOAT where an out of BF16 needs BF16"));
   Array weights = Tiled(in.weights);
   const Outcome outcome =
-      Call("aclnnGroupedMatmulV5", List{{&in.x}}, List{{&weights}}, nullptr, nullptr, nullptr,
+      Call("aclnnGroupedMatmulV5", Tensors{{&in.x}}, Tensors{{&weights}}, nullptr, nullptr, nullptr,
            nullptr, nullptr, nullptr, counts, nullptr, nullptr, nullptr, int64_t{2}, int64_t{0},
-           int64_t{1}, int64_t{0}, nullptr, List{{&raw}}, nullptr, nullptr);
+           int64_t{1}, int64_t{0}, nullptr, Tensors{{&raw}}, nullptr, nullptr);
   EXPECT_THAT(outcome.message, HasSubstr("weight[0]: format 29 where ND (2) is expected"));
 
   // A limit that small models lift by name.

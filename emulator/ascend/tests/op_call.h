@@ -2,13 +2,8 @@
 // both phases are called by name, results are copied back.
 #pragma once
 
-#include <dlfcn.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+#include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <cstring>
 #include <random>
 #include <string>
 #include <tuple>
@@ -16,9 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "acl.h"
-#include "ascend_emulator.h"
-#include "half.h"
+#include "emulator_fixture.h"
 
 namespace ascend_emulator {
 
@@ -39,21 +32,6 @@ inline int64_t CountOf(const std::vector<int64_t>& shape) {
   return count;
 }
 
-inline size_t BytesOf(aclDataType dtype) {
-  switch (dtype) {
-    case ACL_INT8:
-    case ACL_BOOL:
-      return 1;
-    case ACL_BF16:
-    case ACL_FLOAT16:
-      return 2;
-    case ACL_INT64:
-      return 8;
-    default:
-      return 4;
-  }
-}
-
 template <typename T>
 Array Raw(aclDataType dtype, std::vector<int64_t> shape, const std::vector<T>& values) {
   Array array{dtype, std::move(shape), std::vector<std::byte>(values.size() * sizeof(T))};
@@ -63,7 +41,7 @@ Array Raw(aclDataType dtype, std::vector<int64_t> shape, const std::vector<T>& v
 
 // Filled with what no operator may take for a result.
 inline Array Out(aclDataType dtype, std::vector<int64_t> shape) {
-  const auto bytes = static_cast<size_t>(CountOf(shape)) * BytesOf(dtype);
+  const auto bytes = static_cast<size_t>(CountOf(shape)) * BytesPerElement(dtype);
   return {dtype, std::move(shape), std::vector<std::byte>(bytes, std::byte{0x77})};
 }
 
@@ -140,10 +118,10 @@ class Random {
 struct Numbers {  // an aclIntArray
   std::vector<int64_t> values;
 };
-struct Number {  // an aclScalar
-  double value;
+struct Scalar {  // an aclScalar
+  float value;
 };
-struct List {  // an aclTensorList
+struct Tensors {  // an aclTensorList
   std::vector<Array*> members;
 };
 
@@ -160,21 +138,8 @@ inline std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
   return out << outcome.size << "/" << outcome.run << "/" << outcome.wait << " " << outcome.message;
 }
 
-// A device, a stream and the exported functions, each found by name when it is called.
-class OpTest : public ::testing::Test {
+class OpTest : public Emulator {
  protected:
-  void SetUp() override {
-    ascend_emulator_reset();
-    ascend_emulator_set_defaults();
-    Do("aclInit", static_cast<const char*>(nullptr));
-    Do("aclrtSetDevice", int32_t{0});
-    Do("aclrtCreateStreamWithConfig", &stream_, uint32_t{0}, uint32_t{0});
-  }
-  void TearDown() override {
-    Do("aclrtDestroyStream", stream_);
-    ascend_emulator_reset();
-  }
-
   void Set(const char* name, const char* value) {
     const char* why = ascend_emulator_set(name, value);
     ASSERT_EQ(why, nullptr) << why;
@@ -183,129 +148,66 @@ class OpTest : public ::testing::Test {
   // Arrays that are not const get back what their tensors hold in the end.
   template <typename... Args>
   Outcome Call(const std::string& op, Args&&... args) {
+    back_.clear();
     std::tuple<decltype(Converted(args))...> converted{Converted(args)...};
-    Outcome outcome =
-        std::apply([&](auto... values) { return CallConverted(op, values...); }, converted);
-    for (Sent& sent : sent_) {
-      if (sent.back != nullptr && outcome.size == 0 && !sent.back->bytes.empty()) {
-        Do("aclrtMemcpy", static_cast<void*>(sent.back->bytes.data()), sent.back->bytes.size(),
-           static_cast<const void*>(sent.device), sent.back->bytes.size(),
-           int{ACL_MEMCPY_DEVICE_TO_HOST});
+    Outcome outcome;
+    uint64_t size = 0;
+    aclOpExecutor* executor = nullptr;
+    outcome.size = std::apply(
+        [&](auto... values) { return Prepare(op, &size, &executor, values...); }, converted);
+    if (outcome.size == 0) {
+      outcome.run = Launch(op, size > 0 ? Malloc(size) : nullptr, size, executor, stream());
+      outcome.wait = Synchronize();
+      for (const auto& [array, tensor] : back_) {
+        if (!array->bytes.empty()) CopyBack(tensor.data, *array);
       }
-      if (sent.device != nullptr) Do("aclrtFree", sent.device);
     }
-    for (const auto& [destroy, handle] : handles_) Do(destroy, static_cast<const void*>(handle));
-    sent_.clear();
-    handles_.clear();
+    if (!outcome.ok()) {
+      outcome.message = Message();
+      EXPECT_THAT(TakeReports(), ::testing::Not(::testing::IsEmpty()));
+    }
     return outcome;
   }
 
  private:
-  struct Sent {
-    Array* back;
-    void* device;
-  };
-
-  static void* Symbol(const std::string& name) {
-    static void* library = dlopen(ASCEND_EMULATOR_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    void* symbol = library == nullptr ? nullptr : dlsym(library, name.c_str());
-    EXPECT_NE(symbol, nullptr) << name;
-    return symbol;
+  static void CopyBack(void* data, Array& array) {
+    EXPECT_EQ(
+        Acl("aclrtMemcpy", static_cast<void*>(array.bytes.data()), array.bytes.size(),
+            static_cast<const void*>(data), array.bytes.size(), int{ACL_MEMCPY_DEVICE_TO_HOST}),
+        0);
   }
 
-  template <typename... Args>
-  static void Do(const char* name, Args... args) {
-    using Function = int (*)(Args...);
-    EXPECT_EQ(reinterpret_cast<Function>(Symbol(name))(args...), 0) << name;
-  }
-
-  static std::string LastMessage() {
-    const char* message = reinterpret_cast<const char* (*)()>(Symbol("aclGetRecentErrMsg"))();
-    return message == nullptr ? "" : message;
-  }
-
-  template <typename... Args>
-  Outcome CallConverted(const std::string& op, Args... args) {
-    using Size = int (*)(Args..., uint64_t*, void**);
-    using Launch = int (*)(void*, uint64_t, void*, void*);
-    Outcome outcome;
-    const auto size = reinterpret_cast<Size>(Symbol(op + "GetWorkspaceSize"));
-    const auto run = reinterpret_cast<Launch>(Symbol(op));
-    if (size == nullptr || run == nullptr) return {-1, -1, -1, op + " is not exported"};
-    uint64_t bytes = 0;
-    void* executor = nullptr;
-    outcome.size = size(args..., &bytes, &executor);
-    if (outcome.size != 0) {
-      outcome.message = LastMessage();
-      return outcome;
-    }
-    void* workspace = nullptr;
-    if (bytes > 0) Do("aclrtMalloc", &workspace, size_t{bytes}, int{0});
-    outcome.run = run(workspace, bytes, executor, stream_);
-    outcome.wait = reinterpret_cast<int (*)(void*)>(Symbol("aclrtSynchronizeStream"))(stream_);
-    if (!outcome.ok()) outcome.message = LastMessage();
-    if (workspace != nullptr) Do("aclrtFree", workspace);
-    return outcome;
-  }
-
-  aclTensor* Tensor(const Array& array, Array* back) {
-    void* device = nullptr;
+  DeviceTensor Tensor(const Array& array) {
+    DeviceTensor tensor;
+    tensor.dtype = array.dtype;
+    tensor.elements = static_cast<int64_t>(array.bytes.size() / BytesPerElement(array.dtype));
     if (!array.bytes.empty()) {
-      Do("aclrtMalloc", &device, array.bytes.size(), int{0});
-      Do("aclrtMemcpy", device, array.bytes.size(), static_cast<const void*>(array.bytes.data()),
-         array.bytes.size(), int{ACL_MEMCPY_HOST_TO_DEVICE});
-    }
-    sent_.push_back({back, device});
-    std::vector<int64_t> strides = array.strides;
-    if (strides.empty()) {
-      strides.assign(array.shape.size(), 1);
-      for (size_t axis = strides.size(); axis-- > 1;)
-        strides[axis - 1] = strides[axis] * array.shape[axis];
+      tensor.data = Malloc(array.bytes.size());
+      Write(tensor, array.bytes);
     }
     std::vector<int64_t> storage = array.storage;
-    if (storage.empty())
-      storage = {static_cast<int64_t>(array.bytes.size() / BytesOf(array.dtype))};
-    using Create = aclTensor* (*)(const int64_t*, uint64_t, int, const int64_t*, int64_t, int,
-                                  const int64_t*, uint64_t, void*);
-    return reinterpret_cast<Create>(Symbol("aclCreateTensor"))(
-        array.shape.data(), array.shape.size(), array.dtype, strides.data(), array.offset,
-        array.format, storage.data(), storage.size(), device);
+    if (storage.empty()) storage = {tensor.elements};
+    tensor.handle = Describe(tensor.data, array.dtype, array.shape, array.strides, array.offset,
+                             storage, array.format);
+    return tensor;
   }
 
-  aclTensor* Converted(Array& array) {
-    aclTensor* tensor = Tensor(array, &array);
-    handles_.emplace_back("aclDestroyTensor", tensor);
-    return tensor;
+  const aclTensor* Converted(Array& array) {
+    back_.emplace_back(&array, Tensor(array));
+    return back_.back().second.handle;
   }
-  aclTensor* Converted(const Array& array) {
-    aclTensor* tensor = Tensor(array, nullptr);
-    handles_.emplace_back("aclDestroyTensor", tensor);
-    return tensor;
+  const aclTensor* Converted(const Array& array) { return Tensor(array).handle; }
+  aclTensorList* Converted(const Tensors& tensors) {
+    std::vector<DeviceTensor> members;
+    for (Array* member : tensors.members) {
+      members.push_back(Tensor(*member));
+      back_.emplace_back(member, members.back());
+    }
+    return List(members);
   }
-  aclTensorList* Converted(const List& list) {
-    std::vector<const aclTensor*> members;
-    for (Array* member : list.members) members.push_back(Tensor(*member, member));
-    using Create = aclTensorList* (*)(const aclTensor* const*, uint64_t);
-    auto* made =
-        reinterpret_cast<Create>(Symbol("aclCreateTensorList"))(members.data(), members.size());
-    handles_.emplace_back("aclDestroyTensorList", made);
-    return made;
-  }
-  aclIntArray* Converted(const Numbers& numbers) {
-    using Create = aclIntArray* (*)(const int64_t*, uint64_t);
-    auto* made = reinterpret_cast<Create>(Symbol("aclCreateIntArray"))(numbers.values.data(),
-                                                                       numbers.values.size());
-    handles_.emplace_back("aclDestroyIntArray", made);
-    return made;
-  }
-  aclScalar* Converted(const Number& number) {
-    double value = number.value;
-    using Create = aclScalar* (*)(void*, int);
-    auto* made = reinterpret_cast<Create>(Symbol("aclCreateScalar"))(&value, ACL_DOUBLE);
-    handles_.emplace_back("aclDestroyScalar", made);
-    return made;
-  }
-  static const void* Converted(std::nullptr_t) { return nullptr; }
+  aclIntArray* Converted(const Numbers& numbers) { return Integers(numbers.values); }
+  aclScalar* Converted(const Scalar& scalar) { return Number(scalar.value); }
+  static void* Converted(std::nullptr_t) { return nullptr; }
   static const char* Converted(const char* text) { return text; }
   template <typename T>
     requires std::is_arithmetic_v<T> || std::is_enum_v<T>
@@ -313,9 +215,7 @@ class OpTest : public ::testing::Test {
     return value;
   }
 
-  void* stream_ = nullptr;
-  std::vector<Sent> sent_;
-  std::vector<std::pair<const char*, void*>> handles_;
+  std::vector<std::pair<Array*, DeviceTensor>> back_;
 };
 
 // Each element within `relative` of what it should be, or of the largest one where it is small.

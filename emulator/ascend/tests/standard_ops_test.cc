@@ -46,7 +46,7 @@ Array ToNz(const Array& matrix) {
   const size_t rank = matrix.shape.size();
   const int64_t rows = matrix.shape[rank - 2];
   const int64_t columns = matrix.shape[rank - 1];
-  const auto element = BytesOf(matrix.dtype);
+  const auto element = BytesPerElement(matrix.dtype);
   const auto c0 = static_cast<int64_t>(32 / element);
   const std::vector<int64_t> tiles = NzShape(rows, columns, c0);
   const int64_t stored = CountOf(tiles);
@@ -124,12 +124,12 @@ TEST_F(StandardOps, IndexSelectAndCatWorkAlongAnyAxisOfStridedViews) {
 
   Array other = Real(ACL_FLOAT, {2, 1}, {5, 6});
   Array joined = Out(ACL_FLOAT, {2, 4});
-  ASSERT_TRUE(Call("aclnnCat", List{{&view, &other}}, int64_t{-1}, joined).ok());
+  ASSERT_TRUE(Call("aclnnCat", Tensors{{&view, &other}}, int64_t{-1}, joined).ok());
   EXPECT_EQ(Floats(joined), (std::vector<float>{0, 1, 2, 5, 10, 11, 12, 6}));
-  const Outcome outcome = Call("aclnnCat", List{{&view, &other}}, int64_t{0}, joined);
+  const Outcome outcome = Call("aclnnCat", Tensors{{&view, &other}}, int64_t{0}, joined);
   EXPECT_EQ(outcome.size, kAclnnInvalid);
   EXPECT_THAT(outcome.message, HasSubstr("tensors[1]: shape [2,1] where [2,3] is expected"));
-  EXPECT_THAT(Call("aclnnCat", List{{&view}}, int64_t{2}, joined).message,
+  EXPECT_THAT(Call("aclnnCat", Tensors{{&view}}, int64_t{2}, joined).message,
               HasSubstr("dim 2 is outside [-2, 2)"));
 }
 
@@ -258,10 +258,10 @@ TEST_F(StandardOps, RmsNormDynamicQuantHasTheArgumentsOfItsPackage) {
   ExpectQuantised(y, scale, values);
 
   // The custom list to the official operator: refused, not misread.
-  EXPECT_NE(Call("aclnnRmsNormDynamicQuant", x, gamma, nullptr, nullptr, nullptr, 1e-6, nullptr,
-                 int64_t{0}, y, y2, scale, scale2)
-                .size,
-            0);
+  const Outcome misread = Call("aclnnRmsNormDynamicQuant", x, gamma, nullptr, nullptr, nullptr,
+                               1e-6, nullptr, int64_t{0}, y, y2, scale, scale2);
+  EXPECT_EQ(misread.size, kAclnnInvalid);
+  EXPECT_THAT(misread.message, HasSubstr("those that another package's operator"));
   Array none = Out(ACL_INT8, {0, 40});
   Array no_scale = Out(ACL_FLOAT, {0});
   const Outcome empty = Call("aclnnRmsNormDynamicQuant", Out(ACL_BF16, {0, 40}), gamma, nullptr,
@@ -630,9 +630,9 @@ TEST_F(StandardOps, ReduceSumOverSomeAxesAndArangeOfAnyStep) {
               HasSubstr("dims: an axis twice"));
 
   Array range = Out(ACL_INT64, {4});
-  ASSERT_TRUE(Call("aclnnArange", Number{10}, Number{-2}, Number{-3}, range).ok());
+  ASSERT_TRUE(Call("aclnnArange", Scalar{10}, Scalar{-2}, Scalar{-3}, range).ok());
   EXPECT_EQ(As<int64_t>(range), (std::vector<int64_t>{10, 7, 4, 1}));
-  EXPECT_THAT(Call("aclnnArange", Number{0}, Number{4}, Number{2}, range).message,
+  EXPECT_THAT(Call("aclnnArange", Scalar{0}, Scalar{4}, Scalar{2}, range).message,
               HasSubstr("out: shape [4], expected [2]"));
 }
 
