@@ -110,12 +110,8 @@ void Route(Kernel& kernel, const Router& router) {
   const Rows norms(kernel, router.out.absent() ? router.x : router.out);
   const std::vector<float> bias =
       router.bias.absent() ? std::vector<float>(in.width()) : kernel.LoadAll(router.bias);
-  std::vector<int64_t> ids;
-  std::vector<int64_t> table;
-  if (router.hash && in.count() > 0) {
-    ids = kernel.LoadIntegers(router.ids);
-    table = kernel.LoadIntegers(router.table);
-  }
+  const std::vector<int64_t> ids =
+      router.ids.absent() ? std::vector<int64_t>() : kernel.LoadIntegers(router.ids);
   for (int64_t row = 0; row < in.count(); ++row) {
     std::vector<float> scores = in.Read(row);
     if (HasNan(scores)) {
@@ -132,8 +128,7 @@ void Route(Kernel& kernel, const Router& router) {
         return kernel.Fault(kVectorCoreException, "inputIds[{}] is {}, outside [0, {})", row,
                             ids[row], rows);
       }
-      const auto begin = table.begin() + ids[row] * router.k;
-      chosen.assign(begin, begin + router.k);
+      chosen = kernel.LoadIntegers(Slice(router.table, 0, ids[row], 1));
       for (const int64_t expert : chosen) {
         if (expert < 0 || expert >= in.width()) {
           return kernel.Fault(kVectorCoreException, "tid2eid[{}] names expert {}, outside [0, {})",
