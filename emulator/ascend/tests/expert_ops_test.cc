@@ -430,6 +430,15 @@ TEST_F(GroupedMatmul, GivesRawSumsAndPlainProducts) {
   ExpectNear(got, plain.Expected(false), 1.0 / 256);
 }
 
+TEST_F(GroupedMatmul, TakesNoRows) {
+  Random random(13);
+  Grouped in = RandomGrouped(random, ACL_INT8);
+  in.x = Bytes({0, 40}, {});
+  in.row_scale = Real(ACL_FLOAT, {0}, {});
+  Array out = Out(ACL_BF16, {0, 50});
+  EXPECT_TRUE(Multiply(in, true, true, Longs({3}, {0, 0, 0}), 1, out).ok());
+}
+
 TEST_F(GroupedMatmul, FaultsOnAGroupListThatIsNone) {
   Random random(8);
   Grouped in = RandomGrouped(random, ACL_INT8);
