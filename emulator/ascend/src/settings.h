@@ -34,7 +34,7 @@ struct InjectedFailure {
 
 struct Settings {
   int devices = 2;
-  uint64_t hbm = uint64_t{62} << 30;         // bytes that aclrtMalloc may hand out, per device
+  uint64_t hbm = uint64_t{1} << 30;          // bytes that aclrtMalloc may hand out, per device
   uint64_t quarantine = uint64_t{64} << 20;  // bytes of freed memory that are not reused yet
   Schedule schedule = Schedule::kRandom;
   uint64_t seed = 1;
