@@ -6,7 +6,7 @@
 
 #include "op_call.h"
 
-namespace ascend_emulator {
+namespace ascend_emulator::standard {
 namespace {
 
 using ::testing::Each;
@@ -648,4 +648,4 @@ TEST_F(ExpertOps, SwiGluAndItsClippedFormFollowTheirFormulas) {
 }
 
 }  // namespace
-}  // namespace ascend_emulator
+}  // namespace ascend_emulator::standard

@@ -5,7 +5,7 @@
 
 #include "op_call.h"
 
-namespace ascend_emulator {
+namespace ascend_emulator::standard {
 namespace {
 
 using ::testing::HasSubstr;
@@ -637,4 +637,4 @@ TEST_F(StandardOps, ReduceSumOverSomeAxesAndArangeOfAnyStep) {
 }
 
 }  // namespace
-}  // namespace ascend_emulator
+}  // namespace ascend_emulator::standard
