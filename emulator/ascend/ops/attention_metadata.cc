@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "../src/export.h"
-#include "../src/op.h"
 #include "core_schedule.h"
+#include "export.h"
+#include "op.h"
 #include "paged.h"
 
 namespace ascend_emulator {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "../src/op.h"
+#include "op.h"
 
 namespace ascend_emulator {
 

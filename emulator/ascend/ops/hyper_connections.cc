@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "../src/export.h"
-#include "../src/op.h"
+#include "export.h"
+#include "op.h"
 #include "paged.h"
 #include "rows.h"
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "../src/export.h"
-#include "../src/op.h"
 #include "core_schedule.h"
+#include "export.h"
+#include "op.h"
 #include "paged.h"
 #include "rows.h"
 

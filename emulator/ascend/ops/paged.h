@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../src/op.h"
+#include "op.h"
 
 namespace ascend_emulator {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "../src/export.h"
-#include "../src/op.h"
+#include "export.h"
+#include "op.h"
 #include "paged.h"
 #include "rows.h"
 

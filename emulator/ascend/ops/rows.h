@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "../src/op.h"
-#include "numeric/formats.h"
+#include "half.h"
+#include "op.h"
 
 namespace ascend_emulator {
 
@@ -27,11 +27,11 @@ class Rows {
     const auto* bits = reinterpret_cast<const uint16_t*>(from);
     if (dtype_ == ACL_BF16) {
       for (int64_t i = 0; i < count; ++i) {
-        to[i] = cachalot::Bf16ToFloat(cachalot::Bf16{bits[i]});
+        to[i] = FromBf16(bits[i]);
       }
     } else {
       for (int64_t i = 0; i < count; ++i) {
-        to[i] = cachalot::F16ToFloat(bits[i]);
+        to[i] = FromFp16(bits[i]);
       }
     }
   }
@@ -51,8 +51,7 @@ class Rows {
     }
     auto* bits = reinterpret_cast<uint16_t*>(to);
     for (int64_t i = 0; i < count; ++i) {
-      bits[i] =
-          dtype_ == ACL_BF16 ? cachalot::FloatToBf16(from[i]).bits : cachalot::FloatToF16(from[i]);
+      bits[i] = dtype_ == ACL_BF16 ? ToBf16(from[i]) : ToFp16(from[i]);
     }
   }
 

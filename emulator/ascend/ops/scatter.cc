@@ -5,8 +5,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "../src/export.h"
-#include "../src/op.h"
+#include "export.h"
+#include "op.h"
 #include "paged.h"
 
 namespace ascend_emulator {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <vector>
 
-#include "../src/export.h"
-#include "../src/op.h"
 #include "core_schedule.h"
+#include "export.h"
+#include "op.h"
 #include "paged.h"
 #include "rows.h"
 
