@@ -9,5 +9,9 @@ set(EMULATOR_DSV4_OPS
   ops/rope.cc
   ops/scatter.cc
   ops/sparse_attention.cc)
+# Beside tests/. The schedule is not exported: its test brings its own.
 set(EMULATOR_DSV4_TESTS
-  tests/dsv4_ops_test.cc)
+  ../ops/core_schedule.cc
+  core_schedule_test.cc
+  dsv4_checks_test.cc
+  dsv4_ops_test.cc)

@@ -1,0 +1,852 @@
+// The DeepSeek-V4 operators against their formulas in double, written plainly.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "dsv4_calls.h"
+
+namespace ascend_emulator::dsv4 {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+
+void ExpectSucceeds(const Outcome& outcome) { ASSERT_EQ(outcome.code, 0) << outcome.message; }
+
+// Within the rounding of a BF16 output.
+void ExpectNear(const Values& got, const Values& want, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], want[i], 0.002 + std::abs(want[i]) / 128) << what << ", element " << i;
+  }
+}
+
+Values Slice(const Values& values, int64_t begin, int64_t count) {
+  return {values.begin() + begin, values.begin() + begin + count};
+}
+
+// ---- Attention
+
+Values PagedRow(const Tensor& pool, const Tensor& table, int64_t request, int64_t row) {
+  const int64_t block = pool->shape()[1];
+  const int64_t width = pool->shape()[3];
+  const int64_t columns = table->shape()[1];
+  const auto page =
+      static_cast<int64_t>(table->Read()[static_cast<size_t>(request * columns + row / block)]);
+  return Slice(pool->Read(), (page * block + row % block) * width, width);
+}
+
+Values AttendPlainly(const AttentionCall& call) {
+  const Values q = call.q->Read();
+  const Values sinks = call.sinks->Read();
+  const Values picked = call.selected == nullptr ? Values() : call.selected->Read();
+  Values out;
+  int64_t token = 0;
+  for (int64_t request = 0; request < call.requests(); ++request) {
+    for (int64_t i = 0; i < call.queries[request]; ++i, ++token) {
+      const int64_t position = call.keys[request] - call.queries[request] + i;
+      std::vector<Values> keys;
+      for (int64_t j = std::max<int64_t>(0, position - 127); j <= position; ++j) {
+        keys.push_back(PagedRow(call.window, call.window_table, request, j));
+      }
+      const int64_t limit = call.ratio == 1 ? 0 : (position + 1) / call.ratio;
+      for (int64_t c = 0; c < (call.topk == 0 ? limit : call.topk); ++c) {
+        const int64_t entry =
+            call.topk == 0 ? c : static_cast<int64_t>(picked[token * call.topk + c]);
+        if (entry >= 0) {
+          keys.push_back(PagedRow(call.entries, call.entry_table, request, entry));
+        }
+      }
+      for (int64_t head = 0; head < call.heads; ++head) {
+        const double* query = q.data() + (token * call.heads + head) * call.width;
+        double sum = std::exp(sinks[head]);
+        Values mixed(call.width, 0.0);
+        for (const Values& key : keys) {
+          const double p =
+              std::exp(call.scale * std::inner_product(key.begin(), key.end(), query, 0.0));
+          sum += p;
+          for (int64_t d = 0; d < call.width; ++d) {
+            mixed[d] += p * key[d];
+          }
+        }
+        for (const double value : mixed) {
+          out.push_back(value / sum);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+struct AttentionMode {
+  int64_t ratio;
+  int64_t topk;
+};
+constexpr AttentionMode kModes[] = {{1, 0}, {128, 0}, {4, 8}};
+
+class AttentionTest : public Dsv4Test {
+ protected:
+  Values Attend(const AttentionCall& call, bool official) {
+    UseFlavour(official);
+    const Outcome dealt = call.Deal(stream_, official);
+    EXPECT_EQ(dealt.code, 0) << dealt.message;
+    const Outcome attended = call.Attend(stream_, official);
+    EXPECT_EQ(attended.code, 0) << attended.message;
+    return call.out->Read();
+  }
+};
+
+TEST_F(AttentionTest, FollowsItsFormulaInEveryModeAndBothFlavoursAgree) {
+  for (const AttentionMode mode : kModes) {
+    AttentionCall call;
+    call.ratio = mode.ratio;
+    call.topk = mode.topk;
+    call.Fill();
+    const Values custom = Attend(call, false);
+    ExpectNear(custom, AttendPlainly(call), "ratio " + std::to_string(mode.ratio));
+    EXPECT_EQ(Attend(call, true), custom);
+  }
+}
+
+TEST_F(AttentionTest, OfARequestDoesNotDependOnItsBatch) {
+  AttentionCall batch;
+  batch.ratio = 128;
+  batch.Fill();
+  const Values together = Attend(batch, false);
+  AttentionCall alone = batch;
+  const int64_t row = batch.heads * batch.width;
+  const int64_t columns = batch.window_table->shape()[1];
+  alone.queries = {3};
+  alone.keys = {300};
+  alone.q = Make(ACL_BF16, {3, batch.heads, batch.width}, Slice(batch.q->Read(), 6 * row, 3 * row));
+  const auto last = [&](const Tensor& table, int64_t width) {
+    return Make(ACL_INT32, {1, width}, Slice(table->Read(), 3 * width, width));
+  };
+  alone.window_table = last(batch.window_table, columns);
+  alone.entry_table = last(batch.entry_table, batch.entry_table->shape()[1]);
+  alone.starts = Ints({0, 3});
+  alone.lengths = Ints({300});
+  alone.out = Make(ACL_BF16, {3, batch.heads, batch.width});
+  EXPECT_EQ(Attend(alone, false), Slice(together, 6 * row, 3 * row));
+}
+
+TEST_F(AttentionTest, TakesATableThatTheHostMade) {
+  AttentionCall call;
+  call.Fill();
+  const Values expected = Attend(call, false);
+  Values table = call.metadata->Read();
+  std::fill(table.begin() + 864, table.end(), 0.0);
+  call.metadata->Write(table);
+  call.out->Write(Values(expected.size(), 9));
+  ExpectSucceeds(call.Attend(stream_, false));
+  EXPECT_EQ(call.out->Read(), expected);
+}
+
+TEST_F(AttentionTest, MetadataHasThePublishedRanges) {
+  AttentionCall call;
+  call.queries = std::vector<int64_t>(8, 1);
+  call.keys = {128, 256, 512, 1024, 2048, 4096, 8192, 12345};
+  call.heads = 64;
+  call.ratio = 4;
+  call.topk = 512;
+  call.starts = Ints({0, 1, 2, 3, 4, 5, 6, 7, 8});
+  call.lengths = Ints(call.keys);
+  call.metadata = Make(ACL_INT32, {1024});
+  UseFlavour(false);
+  ExpectSucceeds(call.Deal(stream_, false));
+  const Values table = call.metadata->Read();
+  EXPECT_THAT(Slice(table, 0, 8), ElementsAre(1, 0, 0, 0, 2, 0, 0, 0));
+  EXPECT_THAT(Slice(table, 6 * 8, 8), ElementsAre(1, 7, 0, 0, 8, 0, 0, 0));
+  EXPECT_THAT(Slice(table, 7 * 8, 864 - 7 * 8), ::testing::Each(0));
+  UseFlavour(true);
+  call.entry_lengths = Ints({32, 64, 128, 256, 512, 1024, 2048, 3086});
+  call.residuals = Ints({0, 0, 0, 0, 0, 0, 0, 1});
+  ExpectSucceeds(call.Deal(stream_, true));
+  // The last request has a block of the window and one of entries, the first core two of each.
+  EXPECT_THAT(Slice(call.metadata->Read(), 9, 9), ElementsAre(1, 2, 0, 0, 3, 0, 0, 0, 4));
+}
+
+TEST_F(AttentionTest, OfNoTokensDoesNothing) {
+  AttentionCall call;
+  call.queries = {0, 0};
+  call.keys = {5, 0};
+  call.Fill();
+  EXPECT_EQ(Attend(call, false), Values());
+}
+
+// ---- Indexer
+
+std::vector<Values> ScorePlainly(const IndexerCall& call) {
+  const Values query = call.query->Read();
+  const Values key = call.key->Read();
+  const Values weights = call.weights->Read();
+  const Values query_scale = call.query_scale->Read();
+  const Values key_scale = call.key_scale->Read();
+  const Values table = call.table->Read();
+  std::vector<Values> scores;
+  for (int64_t request = 0; request < call.requests(); ++request) {
+    for (int64_t i = 0; i < call.queries[request]; ++i) {
+      const auto token = static_cast<int64_t>(scores.size());
+      const int64_t limit = (call.keys[request] - call.queries[request] + i + 1) / 4;
+      Values row;
+      for (int64_t c = 0; c < limit; ++c) {
+        const int64_t columns = call.table->shape()[1];
+        const int64_t at =
+            static_cast<int64_t>(table[request * columns + c / call.block]) * call.block +
+            c % call.block;
+        double score = 0;
+        for (int64_t head = 0; head < call.heads; ++head) {
+          const int64_t th = token * call.heads + head;
+          const double dot = std::inner_product(query.begin() + th * call.width,
+                                                query.begin() + (th + 1) * call.width,
+                                                key.begin() + at * call.width, 0.0);
+          score += weights[th] * std::max(0.0, dot * query_scale[th] * key_scale[at]);
+        }
+        row.push_back(score);
+      }
+      scores.push_back(row);
+    }
+  }
+  return scores;
+}
+
+class IndexerTest : public Dsv4Test {
+ protected:
+  void TearDown() override {
+    unsetenv("CACHALOT_EMULATOR_TOPK_ORDER");
+    Dsv4Test::TearDown();
+  }
+  Values Pick(const IndexerCall& call, bool official) {
+    UseFlavour(official);
+    const Outcome dealt = call.Deal(stream_, official);
+    EXPECT_EQ(dealt.code, 0) << dealt.message;
+    const Outcome picked = call.Pick(stream_, official);
+    EXPECT_EQ(picked.code, 0) << picked.message;
+    return call.indices->Read();
+  }
+};
+
+TEST_F(IndexerTest, PicksTheLargestScoresAndBothFlavoursAgree) {
+  IndexerCall call;
+  call.Fill();
+  const Values picked = Pick(call, false);
+  const std::vector<Values> scores = ScorePlainly(call);
+  for (size_t token = 0; token < scores.size(); ++token) {
+    std::vector<int32_t> best(scores[token].size());
+    std::iota(best.begin(), best.end(), 0);
+    std::stable_sort(best.begin(), best.end(),
+                     [&](int32_t a, int32_t b) { return scores[token][a] > scores[token][b]; });
+    best.resize(8, -1);
+    EXPECT_THAT(Slice(picked, static_cast<int64_t>(token) * 8, 8), ElementsAreArray(best))
+        << "token " << token;
+  }
+  EXPECT_EQ(Pick(call, true), picked);
+}
+
+TEST_F(IndexerTest, PrefersTheLowerOfEqualScores) {
+  IndexerCall call;
+  call.Fill();
+  call.weights->Write(Values(call.tokens() * call.heads, 0.0));
+  EXPECT_THAT(Slice(Pick(call, false), 8 * 8, 8), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+TEST_F(IndexerTest, GivesTheSameSetInAnotherOrderWhereAsked) {
+  IndexerCall call;
+  call.Fill();
+  const Values by_score = Slice(Pick(call, false), 8 * 8, 8);
+  setenv("CACHALOT_EMULATOR_TOPK_ORDER", "index", 1);
+  Values sorted = by_score;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(Slice(Pick(call, false), 8 * 8, 8), sorted);
+  setenv("CACHALOT_EMULATOR_TOPK_ORDER", "reversed", 1);
+  EXPECT_EQ(Slice(Pick(call, false), 8 * 8, 8), Values(by_score.rbegin(), by_score.rend()));
+}
+
+// ---- Compressor
+
+// Two or more requests that go through the compressor in steps.
+struct Story {
+  int64_t ratio = 4;
+  int64_t overlap = 2;
+  std::vector<int64_t> lengths = {23, 9};
+  int64_t hidden = 48;
+  int64_t width = 32;
+  int64_t rope = 16;
+  Values wkv, wgate, ape, norm, cos, sin;
+  std::vector<Values> x;  // of each request
+
+  explicit Story(int64_t r = 4, std::vector<int64_t> of = {23, 9})
+      : ratio(r), overlap(r == 4 ? 2 : 1), lengths(std::move(of)) {
+    const int64_t channels = overlap * width;
+    wkv = Random(channels * hidden, 1, 0.5);
+    wgate = Random(channels * hidden, 2, 0.5);
+    ape = Random(ratio * channels, 3);
+    norm = Random(width, 4);
+    const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+    for (int64_t i = 0; i < longest * rope; ++i) {
+      const double angle = static_cast<double>(i / rope) * std::pow(0.7, i % rope / 2);
+      cos.push_back(std::cos(angle));
+      sin.push_back(std::sin(angle));
+    }
+    for (size_t request = 0; request < lengths.size(); ++request) {
+      x.push_back(Make(ACL_BF16, {lengths[request] * hidden},
+                       Random(lengths[request] * hidden, 5 + static_cast<uint32_t>(request)))
+                      ->Read());
+    }
+  }
+};
+
+// The rows that each request's groups come to. `raw`: without norm and rope.
+std::vector<Values> CompressPlainly(const Story& story, bool raw) {
+  const int64_t channels = story.overlap * story.width;
+  const Values wkv = Make(ACL_BF16, {channels, story.hidden}, story.wkv)->Read();
+  const Values wgate = Make(ACL_BF16, {channels, story.hidden}, story.wgate)->Read();
+  const Values norm = Make(ACL_BF16, {story.width}, story.norm)->Read();
+  std::vector<Values> results;
+  for (size_t request = 0; request < story.lengths.size(); ++request) {
+    const auto project = [&](const Values& weight, int64_t position, int64_t channel) {
+      return std::inner_product(weight.begin() + channel * story.hidden,
+                                weight.begin() + (channel + 1) * story.hidden,
+                                story.x[request].begin() + position * story.hidden, 0.0);
+    };
+    Values result;
+    for (int64_t group = 0; group < story.lengths[request] / story.ratio; ++group) {
+      Values row;
+      for (int64_t c = 0; c < story.width; ++c) {
+        double weight = 0;
+        double sum = 0;
+        for (int64_t i = 0; i < story.overlap * story.ratio; ++i) {
+          const int64_t position = (group + 1 - story.overlap) * story.ratio + i;
+          if (position < 0) {
+            continue;
+          }
+          const int64_t channel = c + (i >= story.ratio ? story.width : 0);
+          const double p = std::exp(project(wgate, position, channel) +
+                                    story.ape[position % story.ratio * channels + channel]);
+          weight += p;
+          sum += p * project(wkv, position, channel);
+        }
+        row.push_back(sum / weight);
+      }
+      if (!raw) {
+        const double mean =
+            std::inner_product(row.begin(), row.end(), row.begin(), 0.0) / story.width;
+        for (int64_t c = 0; c < story.width; ++c) {
+          row[c] *= norm[c] / std::sqrt(mean + 1e-6);
+        }
+        for (int64_t i = 0; i < story.rope; i += 2) {
+          const double cos = story.cos[group * story.ratio * story.rope + i];
+          const double sin = story.sin[group * story.ratio * story.rope + i];
+          double* pair = row.data() + story.width - story.rope + i;
+          const double first = pair[0];
+          pair[0] = first * cos - pair[1] * sin;
+          pair[1] = pair[1] * cos + first * sin;
+        }
+      }
+      result.insert(result.end(), row.begin(), row.end());
+    }
+    results.push_back(result);
+  }
+  return results;
+}
+
+class CompressorTest : public Dsv4Test {
+ protected:
+  static constexpr int64_t kBlock = 8;
+
+  // Runs the story with `chunk` tokens of the first request a step, one more of each next one.
+  std::vector<Values> Tell(const Story& story, int64_t chunk, int64_t mode, bool official) {
+    UseFlavour(official);
+    const int64_t channels = story.overlap * story.width;
+    const auto requests = static_cast<int64_t>(story.lengths.size());
+    const int64_t longest = *std::max_element(story.lengths.begin(), story.lengths.end());
+    const int64_t ring = 2 * story.overlap * story.ratio;
+    const int64_t columns = (longest + kBlock - 1) / kBlock;
+    const int64_t blocks = mode == 1 ? 1 + requests * columns : requests * ring / kBlock + 1;
+    CompressorCall call;
+    call.ratio = story.ratio;
+    call.overlap = story.overlap;
+    call.mode = mode;
+    call.wkv = Make(ACL_BF16, {channels, story.hidden}, story.wkv);
+    call.wgate = Make(ACL_BF16, {channels, story.hidden}, story.wgate);
+    call.ape = Make(ACL_FLOAT, {story.ratio, channels}, story.ape);
+    call.norm = Make(ACL_BF16, {story.width}, story.norm);
+    const int64_t row = kBlock * 2 * channels + (official ? 0 : 32);
+    call.state = Make(ACL_FLOAT, {blocks, kBlock, 2 * channels}, {}, row);
+    call.state_stride = row;
+    std::vector<Values> results(story.lengths.size());
+    std::vector<int64_t> done(story.lengths.size(), 0);
+    while (done != story.lengths) {
+      std::vector<int64_t> sums = {0};
+      std::vector<int64_t> closed;
+      Values x;
+      Values cos;
+      Values sin;
+      int64_t widest = 0;
+      for (int64_t request = 0; request < requests; ++request) {
+        const int64_t begin = done[request];
+        const int64_t count = std::min(chunk + request, story.lengths[request] - begin);
+        widest = std::max(widest, count);
+        const Values part = Slice(story.x[request], begin * story.hidden, count * story.hidden);
+        x.insert(x.end(), part.begin(), part.end());
+        sums.push_back(sums.back() + count);
+        const int64_t first = begin / story.ratio;
+        closed.push_back((begin + count) / story.ratio - first);
+        for (int64_t group = first; group < first + closed.back(); ++group) {
+          const Values c = Slice(story.cos, group * story.ratio * story.rope, story.rope);
+          const Values s = Slice(story.sin, group * story.ratio * story.rope, story.rope);
+          cos.insert(cos.end(), c.begin(), c.end());
+          sin.insert(sin.end(), s.begin(), s.end());
+        }
+      }
+      const int64_t tokens = sums.back();
+      const int64_t rows = std::min(tokens, tokens / story.ratio + requests);
+      cos.resize(static_cast<size_t>(rows * story.rope), 0);
+      sin.resize(static_cast<size_t>(rows * story.rope), 0);
+      call.x = Make(ACL_BF16, {tokens, story.hidden}, x);
+      call.cos = Make(ACL_FLOAT, {rows, story.rope}, cos);
+      call.sin = Make(ACL_FLOAT, {rows, story.rope}, sin);
+      call.starts = Ints(sums);
+      call.start_pos = Ints(done);
+      call.table = mode == 1 ? Pages(requests, columns)
+                             : Locations(story, done, sums, widest, ring, blocks * kBlock - 1);
+      call.out = Make(ACL_BF16, {rows, story.width});
+      const Outcome outcome = call.Compress(stream_, official);
+      EXPECT_EQ(outcome.code, 0) << outcome.message;
+      const Values out = call.out->Read();
+      int64_t next = 0;
+      for (int64_t request = 0; request < requests; ++request) {
+        const Values part = Slice(out, next * story.width, closed[request] * story.width);
+        results[request].insert(results[request].end(), part.begin(), part.end());
+        next += closed[request];
+        done[request] += sums[request + 1] - sums[request];
+      }
+      for (size_t i = static_cast<size_t>(next * story.width); i < out.size(); ++i) {
+        EXPECT_TRUE(std::isnan(out[i])) << "padding row " << i / story.width;
+      }
+    }
+    return results;
+  }
+
+  static Tensor Pages(int64_t requests, int64_t columns) {
+    std::vector<int64_t> ids(static_cast<size_t>(requests * columns));
+    std::iota(ids.begin(), ids.end(), 1);
+    return Ints(ids, {requests, columns});
+  }
+
+  // Each request has a ring of its own; the last row is nowhere.
+  static Tensor Locations(const Story& story, const std::vector<int64_t>& done,
+                          const std::vector<int64_t>& sums, int64_t widest, int64_t ring,
+                          int64_t nowhere) {
+    std::vector<int64_t> table;
+    const int64_t history = story.overlap * story.ratio;
+    for (size_t request = 0; request < done.size(); ++request) {
+      const int64_t end = done[request] + sums[request + 1] - sums[request];
+      for (int64_t column = 0; column < history + widest; ++column) {
+        const int64_t position = done[request] - history + column;
+        table.push_back(position < 0 || position >= end
+                            ? nowhere
+                            : static_cast<int64_t>(request) * ring + position % ring);
+      }
+    }
+    return Ints(table, {static_cast<int64_t>(done.size()), history + widest});
+  }
+};
+
+TEST_F(CompressorTest, FollowsItsFormulaHoweverTheTokensAreSplitAndTheStateIsKept) {
+  for (const Story& story : {Story(4, {23, 9}), Story(128, {260, 131})}) {
+    const std::vector<Values> whole = Tell(story, 1000, 1, false);
+    const std::vector<Values> plain = CompressPlainly(story, false);
+    for (size_t request = 0; request < whole.size(); ++request) {
+      ExpectNear(whole[request], plain[request], "request " + std::to_string(request));
+    }
+    for (const int64_t chunk :
+         story.ratio == 4 ? std::vector<int64_t>{1, 3, 10} : std::vector<int64_t>{37, 129}) {
+      for (const int64_t mode : {1, 2}) {
+        EXPECT_EQ(Tell(story, chunk, mode, false), whole) << "chunk " << chunk << ", mode " << mode;
+      }
+    }
+  }
+}
+
+TEST_F(CompressorTest, OfTheStandardLibraryLeavesNormAndRopeOut) {
+  const Story story;
+  const std::vector<Values> pooled = Tell(story, 5, 1, true);
+  const std::vector<Values> plain = CompressPlainly(story, true);
+  for (size_t request = 0; request < pooled.size(); ++request) {
+    ExpectNear(pooled[request], plain[request], "request " + std::to_string(request));
+  }
+}
+
+// One request of five tokens from position 8 on, four heads of nothing before it.
+CompressorCall FiveTokens(int64_t mode) {
+  const Story story(4, {16});
+  CompressorCall call;
+  call.mode = mode;
+  call.x = Make(ACL_BF16, {5, 48}, Slice(story.x[0], 0, 5 * 48));
+  call.wkv = Make(ACL_BF16, {64, 48}, story.wkv);
+  call.wgate = Make(ACL_BF16, {64, 48}, story.wgate);
+  call.ape = Make(ACL_FLOAT, {4, 64}, story.ape);
+  call.norm = Make(ACL_BF16, {32}, story.norm);
+  call.cos = Make(ACL_FLOAT, {2, 16}, Values(32, 1));
+  call.sin = Make(ACL_FLOAT, {2, 16}, Values(32, 0));
+  call.state = Make(ACL_FLOAT, {3, 8, 128}, Values(3 * 8 * 128, 0.25));
+  call.state_stride = 8 * 128;
+  call.starts = Ints({0, 5});
+  call.start_pos = Ints({8});
+  call.out = Make(ACL_BF16, {2, 32});
+  return call;
+}
+
+TEST_F(CompressorTest, KeepsEveryNewRowButThoseOfTheLastRow) {
+  UseFlavour(false);
+  CompressorCall call = FiveTokens(2);
+  // Positions 0..7 in rows 0..7, then 8 in row 3, 9 nowhere, 10..12 in rows 20, 21, 22.
+  call.table = Ints({0, 1, 2, 3, 4, 5, 6, 7, 3, 23, 20, 21, 22}, {1, 13});
+  ExpectSucceeds(call.Compress(stream_, false));
+  const Values state = call.state->Read();
+  std::set<int64_t> changed;
+  for (size_t i = 0; i < state.size(); ++i) {
+    if (state[i] != 0.25) {
+      changed.insert(static_cast<int64_t>(i) / 128);
+    }
+  }
+  EXPECT_THAT(changed, ElementsAre(3, 20, 21, 22));
+}
+
+TEST_F(CompressorTest, ReadsTheRowsOfTheStateBeforeItWritesAny) {
+  UseFlavour(false);
+  CompressorCall call = FiveTokens(2);
+  call.table = Ints({0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20}, {1, 13});
+  ExpectSucceeds(call.Compress(stream_, false));
+  const Values apart = call.out->Read();
+  call.state->Write(Values(3 * 8 * 128, 0.25));
+  call.table = Ints({0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7, 0}, {1, 13});
+  ExpectSucceeds(call.Compress(stream_, false));
+  EXPECT_EQ(Slice(call.out->Read(), 0, 32), Slice(apart, 0, 32));
+}
+
+TEST_F(CompressorTest, NeitherReadsNorWritesStateBlockZero) {
+  UseFlavour(false);
+  CompressorCall call = FiveTokens(1);
+  call.state->Write(Values(8 * 128, std::numeric_limits<double>::quiet_NaN()));
+  call.table = Ints({0, 2}, {1, 2});
+  ExpectSucceeds(call.Compress(stream_, false));
+  EXPECT_FALSE(std::isnan(call.out->Read()[0]));
+  EXPECT_THAT(Slice(call.state->Read(), 0, 8 * 128), ::testing::Each(::testing::IsNan()));
+  EXPECT_THAT(Slice(call.state->Read(), 8 * 128, 8 * 128), ::testing::Each(0.25));
+}
+
+TEST_F(CompressorTest, OfPaddedRequestsGivesEachItsRows) {
+  UseFlavour(false);
+  const Story story(4, {16});
+  CompressorCall call = FiveTokens(1);
+  call.x = Make(ACL_BF16, {2, 8, 48}, Slice(story.x[0], 0, 16 * 48));
+  call.starts = nullptr;
+  call.used = Ints({3, 8});
+  call.start_pos = nullptr;
+  call.table = Ints({1, 2}, {2, 1});
+  call.cos = Make(ACL_FLOAT, {2, 2, 16}, Values(64, 1));
+  call.sin = Make(ACL_FLOAT, {2, 2, 16}, Values(64, 0));
+  call.out = Make(ACL_BF16, {2, 2, 32});
+  ExpectSucceeds(call.Compress(stream_, false));
+  const Values out = call.out->Read();
+  EXPECT_THAT(Slice(out, 0, 64), ::testing::Each(::testing::IsNan()));
+  EXPECT_THAT(Slice(out, 64, 64), ::testing::Each(::testing::Not(::testing::IsNan())));
+}
+
+TEST_F(CompressorTest, MetadataSaysWhereTheClosedGroupsGo) {
+  UseFlavour(false);
+  const auto find = [&](int64_t format, const Tensor& slots) {
+    const auto in = [](const Tensor& tensor) -> const aclTensor* { return Raw(tensor); };
+    Values table(32 * 2);
+    std::iota(table.begin(), table.end(), 0.0);
+    const Tensor cos = Make(ACL_FLOAT, {32, 2}, table);
+    const Tensor starts = Ints({0, 5, 6, 14});
+    const Tensor start_pos = Ints({2, 4, 12});
+    const Tensor pages = Ints({3, 9, 5, 9, 7, 8}, {3, 2});
+    const Tensor out_cos = Make(ACL_FLOAT, {4, 2});
+    const Tensor out_sin = Make(ACL_FLOAT, {4, 2});
+    const Outcome outcome = Launch("aclnnCompressorMetadata", stream_, in(cos), in(cos), in(starts),
+                                   in(start_pos), in(pages), int64_t{4}, format, int64_t{4},
+                                   int64_t{3}, Raw(out_cos), Raw(out_sin), Raw(slots));
+    EXPECT_EQ(outcome.code, 0) << outcome.message;
+    return out_cos->Read();
+  };
+  // Group 0 of the first request, none of the second, groups 3 and 4 of the third.
+  const Tensor pairs = Make(ACL_INT32, {4, 2});
+  EXPECT_THAT(find(2, pairs), ElementsAre(0, 1, 24, 25, 32, 33, 0, 0));
+  EXPECT_THAT(pairs->Read(), ElementsAre(3, 0, 7, 3, 8, 0, -1, -1));
+  const Tensor flat = Make(ACL_INT32, {4});
+  find(1, flat);
+  EXPECT_THAT(flat->Read(), ElementsAre(12, 31, 32, -1));
+}
+
+// ---- Hyper-connections
+
+constexpr int64_t kStreamWidth = 128;
+
+struct Mixes {
+  Values y;
+  Values post;
+  Values comb;
+};
+
+class HyperConnectionsTest : public Dsv4Test {
+ protected:
+  void SetUp() override {
+    Dsv4Test::SetUp();
+    x_ = Random(kTokens * 4 * kStreamWidth, 1);
+    fn_ = Make(ACL_FLOAT, {24, 4 * kStreamWidth}, Random(24 * 4 * kStreamWidth, 2, 0.1));
+    scale_ = Make(ACL_FLOAT, {3}, {0.5, 0.7, 0.9});
+    base_ = Make(ACL_FLOAT, {24}, Random(24, 3));
+  }
+  void TearDown() override {
+    unsetenv("CACHALOT_EMULATOR_HF32");
+    fn_ = scale_ = base_ = nullptr;
+    Dsv4Test::TearDown();
+  }
+
+  Mixes Mix(bool official) {
+    UseFlavour(official);
+    const auto in = [](const Tensor& tensor) -> const aclTensor* { return Raw(tensor); };
+    const Shape tokens = official ? Shape{1, kTokens} : Shape{kTokens};
+    const auto with = [&](std::initializer_list<int64_t> axes) {
+      Shape shape = tokens;
+      shape.insert(shape.end(), axes);
+      return shape;
+    };
+    const Tensor x = Make(ACL_BF16, with({4, kStreamWidth}), x_);
+    const Tensor y = Make(ACL_BF16, with({kStreamWidth}));
+    const Tensor post = Make(ACL_FLOAT, with({4}));
+    const Tensor comb = Make(ACL_FLOAT, official ? with({16}) : with({4, 4}));
+    aclTensor* none = nullptr;
+    const Outcome outcome =
+        official ? Launch("aclnnMhcPreSinkhorn", stream_, in(x), in(fn_), in(scale_), in(base_),
+                          int64_t{4}, int64_t{20}, 1e-6, 1e-6, false, Raw(y), Raw(post), Raw(comb),
+                          none, none, none, none, none)
+                 : Launch("aclnnHcPre", stream_, in(x), in(fn_), in(scale_), in(base_), int64_t{4},
+                          int64_t{20}, 1e-6, 1e-6, Raw(y), Raw(post), Raw(comb));
+    EXPECT_EQ(outcome.code, 0) << outcome.message;
+    x_ = x->Read();
+    return {y->Read(), post->Read(), comb->Read()};
+  }
+
+  static constexpr int64_t kTokens = 3;
+  Values x_;
+  Tensor fn_, scale_, base_;
+};
+
+Values Normalised(Values comb, bool rows, double eps) {
+  for (int64_t i = 0; i < 4; ++i) {
+    double sum = eps;
+    for (int64_t j = 0; j < 4; ++j) {
+      sum += comb[rows ? i * 4 + j : j * 4 + i];
+    }
+    for (int64_t j = 0; j < 4; ++j) {
+      comb[rows ? i * 4 + j : j * 4 + i] /= sum;
+    }
+  }
+  return comb;
+}
+
+TEST_F(HyperConnectionsTest, AreMixedByTheirFormulaAndBothFlavoursAgree) {
+  const Mixes got = Mix(false);
+  const Values fn = fn_->Read();
+  const Values scale = scale_->Read();
+  const Values base = base_->Read();
+  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  Mixes want;
+  const int64_t row = 4 * kStreamWidth;
+  for (int64_t token = 0; token < kTokens; ++token) {
+    const double* x = x_.data() + token * row;
+    const double mean = std::inner_product(x, x + row, x, 0.0) / row;
+    Values mix;
+    for (int64_t i = 0; i < 24; ++i) {
+      mix.push_back(std::inner_product(x, x + row, fn.data() + i * row, 0.0) /
+                        std::sqrt(mean + 1e-6) *
+                        scale[i < 4   ? 0
+                              : i < 8 ? 1
+                                      : 2] +
+                    base[i]);
+    }
+    for (int64_t c = 0; c < kStreamWidth; ++c) {
+      double y = 0;
+      for (int64_t i = 0; i < 4; ++i) {
+        y += (sigmoid(mix[i]) + 1e-6) * x[i * kStreamWidth + c];
+      }
+      want.y.push_back(y);
+    }
+    Values comb;
+    for (int64_t i = 0; i < 4; ++i) {
+      want.post.push_back(2 * sigmoid(mix[4 + i]));
+      for (int64_t j = 0; j < 4; ++j) {
+        comb.push_back(std::exp(mix[8 + i * 4 + j]));
+      }
+    }
+    comb = Normalised(comb, true, 0);
+    for (double& value : comb) {
+      value += 1e-6;
+    }
+    comb = Normalised(comb, false, 1e-6);
+    for (int i = 1; i < 20; ++i) {
+      comb = Normalised(Normalised(comb, true, 1e-6), false, 1e-6);
+    }
+    want.comb.insert(want.comb.end(), comb.begin(), comb.end());
+  }
+  ExpectNear(got.y, want.y, "y");
+  EXPECT_THAT(got.post, ::testing::Pointwise(::testing::DoubleNear(1e-5), want.post));
+  EXPECT_THAT(got.comb, ::testing::Pointwise(::testing::DoubleNear(1e-5), want.comb));
+  const Mixes official = Mix(true);
+  EXPECT_EQ(official.y, got.y);
+  EXPECT_EQ(official.post, got.post);
+  EXPECT_EQ(official.comb, got.comb);
+}
+
+TEST_F(HyperConnectionsTest, LoseBitsOfTheProductWhereTheDeviceHasHf32) {
+  const Mixes exact = Mix(false);
+  setenv("CACHALOT_EMULATOR_HF32", "1", 1);
+  const Mixes rough = Mix(false);
+  EXPECT_NE(rough.post, exact.post);
+  EXPECT_THAT(rough.post, ::testing::Pointwise(::testing::DoubleNear(1e-2), exact.post));
+}
+
+TEST_F(HyperConnectionsTest, SpreadTheOutputByTheirFormulaAndBothFlavoursAgree) {
+  const auto in = [](const Tensor& tensor) -> const aclTensor* { return Raw(tensor); };
+  const Values output = Random(kTokens * kStreamWidth, 4);
+  const Values post = Random(kTokens * 4, 5);
+  const Values comb = Random(kTokens * 16, 6);
+  std::vector<Values> results;
+  for (const bool official : {false, true}) {
+    UseFlavour(official);
+    const int64_t t = kTokens;
+    const Tensor x = Make(ACL_BF16, official ? Shape{1, t, 128} : Shape{t, 128}, output);
+    const Tensor streams = Make(ACL_BF16, official ? Shape{1, t, 4, 128} : Shape{t, 4, 128}, x_);
+    const Tensor gates = Make(ACL_FLOAT, official ? Shape{1, t, 4} : Shape{t, 4}, post);
+    const Tensor mixes = Make(ACL_FLOAT, official ? Shape{1, t, 4, 4} : Shape{t, 4, 4}, comb);
+    const Tensor y = Make(ACL_BF16, streams->shape());
+    ExpectSucceeds(
+        official
+            ? Launch("aclnnMhcPost", stream_, in(streams), in(mixes), in(x), in(gates), Raw(y))
+            : Launch("aclnnHcPost", stream_, in(x), in(streams), in(gates), in(mixes), Raw(y)));
+    results.push_back(y->Read());
+    Values want;
+    const Values rounded = x->Read();
+    const Values before = streams->Read();
+    for (int64_t token = 0; token < kTokens; ++token) {
+      for (int64_t j = 0; j < 4; ++j) {
+        for (int64_t c = 0; c < kStreamWidth; ++c) {
+          double sum = post[token * 4 + j] * rounded[token * kStreamWidth + c];
+          for (int64_t i = 0; i < 4; ++i) {
+            sum += comb[token * 16 + i * 4 + j] * before[(token * 4 + i) * kStreamWidth + c];
+          }
+          want.push_back(sum);
+        }
+      }
+    }
+    ExpectNear(results.back(), want, official ? "official" : "custom");
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+// ---- Rope and scatter
+
+using RopeTest = Dsv4Test;
+
+const aclTensor* In(const Tensor& tensor) { return Raw(tensor); }
+
+TEST_F(RopeTest, TurnsTheSliceInPlaceAndBackAgain) {
+  const Values start = Random(2 * 3 * 24, 1);
+  const Tensor x = Make(ACL_FLOAT, {2, 1, 3, 24}, start);
+  Values cos;
+  Values sin;
+  Values back;
+  for (int64_t i = 0; i < 2 * 8; ++i) {
+    cos.push_back(std::cos(0.3 * (i / 2) + 0.1));
+    sin.push_back(std::sin(0.3 * (i / 2) + 0.1));
+    back.push_back(-sin.back());
+  }
+  const Tensor c = Make(ACL_FLOAT, {2, 1, 1, 8}, cos);
+  const Tensor s = Make(ACL_FLOAT, {2, 1, 1, 8}, sin);
+  const auto turn = [&](const Tensor& by) {
+    const std::vector<int64_t> slice = {16, 24};
+    auto* array = Api<aclIntArray*>("aclCreateIntArray", slice.data(), uint64_t{2});
+    ExpectSucceeds(Launch("aclnnInplacePartialRotaryMul", stream_, Raw(x), In(c), In(by),
+                          int64_t{1}, const_cast<const aclIntArray*>(array)));
+    Api<int>("aclDestroyIntArray", const_cast<const aclIntArray*>(array));
+  };
+  turn(s);
+  const Values turned = x->Read();
+  for (int64_t row = 0; row < 6; ++row) {
+    for (int64_t i = 0; i < 16; ++i) {
+      EXPECT_NEAR(turned[row * 24 + i], start[row * 24 + i], 1e-6);
+    }
+    for (int64_t i = 0; i < 8; i += 2) {
+      const int64_t at = row / 3 * 8 + i;
+      const double a = start[row * 24 + 16 + i];
+      const double b = start[row * 24 + 17 + i];
+      EXPECT_NEAR(turned[row * 24 + 16 + i], a * cos[at] - b * sin[at], 1e-6);
+      EXPECT_NEAR(turned[row * 24 + 17 + i], b * cos[at] + a * sin[at], 1e-6);
+    }
+  }
+  turn(Make(ACL_FLOAT, {2, 1, 1, 8}, back));
+  EXPECT_THAT(x->Read(), ::testing::Pointwise(::testing::DoubleNear(1e-6), start));
+}
+
+TEST_F(RopeTest, PairsElementsAsItsModeSays) {
+  const Tensor x = Make(ACL_FLOAT, {1, 1, 1, 8}, {0, 1, 2, 3, 4, 5, 6, 7});
+  // A quarter turn: (a, b) to (-b, a).
+  const Tensor cos = Make(ACL_FLOAT, {1, 1, 1, 8}, Values(8, 0));
+  const Tensor sin = Make(ACL_FLOAT, {1, 1, 1, 8}, Values(8, 1));
+  const Tensor out = Make(ACL_FLOAT, {1, 1, 1, 8});
+  const auto turn = [&](int64_t mode) {
+    ExpectSucceeds(
+        Launch("aclnnRotaryPositionEmbedding", stream_, In(x), In(cos), In(sin), mode, Raw(out)));
+    return out->Read();
+  };
+  EXPECT_THAT(turn(0), ElementsAre(-4, -5, -6, -7, 0, 1, 2, 3));
+  EXPECT_THAT(turn(1), ElementsAre(-1, 0, -3, 2, -5, 4, -7, 6));
+  EXPECT_THAT(turn(2), ElementsAre(-2, -3, 0, 1, -6, -7, 4, 5));
+  EXPECT_THAT(turn(3), ElementsAre(-1, -3, -5, -7, 0, 2, 4, 6));
+  const Tensor half = Make(ACL_BF16, {1, 1, 1, 8}, x->Read());
+  const Tensor half_cos = Make(ACL_BF16, {1, 1, 1, 8}, Values(8, 0));
+  const Tensor half_sin = Make(ACL_BF16, {1, 1, 1, 8}, Values(8, 1));
+  const Tensor half_out = Make(ACL_BF16, {1, 1, 1, 8});
+  ExpectSucceeds(
+      Launch("aclnnInterleaveRope", stream_, In(half), In(half_cos), In(half_sin), Raw(half_out)));
+  EXPECT_EQ(half_out->Read(), turn(3));
+}
+
+using ScatterTest = Dsv4Test;
+
+TEST_F(ScatterTest, WritesRowsOfAStridedCacheAndSkipsNegativeOnes) {
+  const Tensor cache = Make(ACL_INT8, {3, 2, 1, 32}, Values(3 * 2 * 32, 0), 96);
+  const Tensor slots = Ints({2, 1, -1, -1, 1, 0}, {3, 2});
+  Values rows(3 * 32);
+  std::iota(rows.begin(), rows.end(), 1.0);
+  const Tensor updates = Make(ACL_INT8, {3, 1, 32}, rows);
+  ExpectSucceeds(LaunchWithIntegers("aclnnScatterNdUpdateV2", stream_, {96, 32, 32, 1}, Raw(cache),
+                                    In(slots), In(updates)));
+  const Values got = cache->Read();
+  EXPECT_EQ(Slice(got, 5 * 32, 32), Slice(rows, 0, 32));
+  EXPECT_EQ(Slice(got, 2 * 32, 32), Slice(rows, 64, 32));
+  EXPECT_EQ(std::count(got.begin(), got.end(), 0.0), 4 * 32);
+}
+
+TEST_F(ScatterTest, OfTheStandardLibraryWritesRowsOfAFlatCache) {
+  const Tensor cache = Make(ACL_BF16, {4, 16}, Values(64, 0));
+  const Tensor updates = Make(ACL_BF16, {2, 16}, Values(32, 3));
+  ExpectSucceeds(
+      Launch("aclnnScatterNdUpdate", stream_, Raw(cache), In(Ints({3, 1}, {2, 1})), In(updates)));
+  const Values got = cache->Read();
+  EXPECT_THAT(Slice(got, 0, 16), ::testing::Each(0));
+  EXPECT_THAT(Slice(got, 16, 16), ::testing::Each(3));
+  EXPECT_THAT(Slice(got, 32, 16), ::testing::Each(0));
+  EXPECT_THAT(Slice(got, 48, 16), ::testing::Each(3));
+}
+
+}  // namespace
+}  // namespace ascend_emulator::dsv4
