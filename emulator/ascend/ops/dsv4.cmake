@@ -14,4 +14,5 @@ set(EMULATOR_DSV4_TESTS
   ../ops/core_schedule.cc
   core_schedule_test.cc
   dsv4_checks_test.cc
-  dsv4_ops_test.cc)
+  dsv4_ops_test.cc
+  dsv4_rows_test.cc)

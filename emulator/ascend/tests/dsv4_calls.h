@@ -2,14 +2,11 @@
 // the smallest valid argument list of each: a test changes what it is about.
 #pragma once
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -19,24 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "acl.h"
-#include "ascend_emulator.h"
-#include "half.h"
+#include "emulator_fixture.h"
 
 namespace ascend_emulator::dsv4 {
 
 using Values = std::vector<double>;
 using Shape = std::vector<int64_t>;
-
-template <typename Result, typename... Args>
-Result Api(const std::string& name, Args... args) {
-  void* symbol = dlsym(RTLD_DEFAULT, name.c_str());
-  if (symbol == nullptr) {
-    std::fprintf(stderr, "%s is not there\n", name.c_str());
-    std::abort();
-  }
-  return reinterpret_cast<Result (*)(Args...)>(symbol)(args...);
-}
 
 inline int64_t Count(const Shape& shape) {
   int64_t count = 1;
@@ -44,21 +29,6 @@ inline int64_t Count(const Shape& shape) {
     count *= dim;
   }
   return count;
-}
-
-inline size_t Bytes(aclDataType dtype) {
-  switch (dtype) {
-    case ACL_INT8:
-    case ACL_BOOL:
-      return 1;
-    case ACL_BF16:
-    case ACL_FLOAT16:
-      return 2;
-    case ACL_INT64:
-      return 8;
-    default:
-      return 4;
-  }
 }
 
 // A tensor in device memory. Rows of the first axis lie `row` elements apart where that is given.
@@ -75,9 +45,9 @@ class Device {
     inner_ = shape_.empty() ? 1 : Count(shape_) / std::max<int64_t>(shape_[0], 1);
     storage_ = shape_.empty() || shape_[0] == 0 ? 0 : strides_[0] * shape_[0];
     if (storage_ > 0) {
-      Api<int>("aclrtMalloc", &memory_, static_cast<size_t>(storage_) * Bytes(dtype_), 0);
+      Acl<int>("aclrtMalloc", &memory_, static_cast<size_t>(storage_) * BytesPerElement(dtype_), 0);
     }
-    tensor_ = Api<aclTensor*>("aclCreateTensor", const_cast<const int64_t*>(shape_.data()),
+    tensor_ = Acl<aclTensor*>("aclCreateTensor", const_cast<const int64_t*>(shape_.data()),
                               static_cast<uint64_t>(shape_.size()), static_cast<int>(dtype_),
                               const_cast<const int64_t*>(strides_.data()), int64_t{0}, 2,
                               const_cast<const int64_t*>(&storage_), uint64_t{1}, memory_);
@@ -86,9 +56,9 @@ class Device {
     }
   }
   ~Device() {
-    Api<int>("aclDestroyTensor", const_cast<const aclTensor*>(tensor_));
+    Acl<int>("aclDestroyTensor", const_cast<const aclTensor*>(tensor_));
     if (memory_ != nullptr) {
-      Api<int>("aclrtFree", memory_);
+      Acl<int>("aclrtFree", memory_);
     }
   }
   Device(const Device&) = delete;
@@ -103,7 +73,7 @@ class Device {
     for (size_t i = 0; i < values.size(); ++i) {
       Encode(values[i], bytes.data() + Place(i));
     }
-    Api<int>("aclrtMemcpy", memory_, bytes.size(), static_cast<const void*>(bytes.data()),
+    Acl<int>("aclrtMemcpy", memory_, bytes.size(), static_cast<const void*>(bytes.data()),
              bytes.size(), static_cast<int>(ACL_MEMCPY_HOST_TO_DEVICE));
   }
 
@@ -119,13 +89,13 @@ class Device {
  private:
   size_t Place(size_t index) const {
     const auto i = static_cast<int64_t>(index);
-    return static_cast<size_t>(i / inner_ * strides_[0] + i % inner_) * Bytes(dtype_);
+    return static_cast<size_t>(i / inner_ * strides_[0] + i % inner_) * BytesPerElement(dtype_);
   }
 
   std::vector<uint8_t> Fetch() const {
-    std::vector<uint8_t> bytes(static_cast<size_t>(storage_) * Bytes(dtype_));
+    std::vector<uint8_t> bytes(static_cast<size_t>(storage_) * BytesPerElement(dtype_));
     if (!bytes.empty()) {
-      Api<int>("aclrtMemcpy", static_cast<void*>(bytes.data()), bytes.size(),
+      Acl<int>("aclrtMemcpy", static_cast<void*>(bytes.data()), bytes.size(),
                static_cast<const void*>(memory_), bytes.size(),
                static_cast<int>(ACL_MEMCPY_DEVICE_TO_HOST));
     }
@@ -224,33 +194,18 @@ inline Values RandomIntegers(int64_t count, uint32_t seed, int limit) {
   return out;
 }
 
-// Small models, one device, one stream; nothing may be left to report.
-class Dsv4Test : public ::testing::Test {
+// Limits of model sizes are lifted, and tasks run at once.
+class Dsv4Test : public Emulator {
  protected:
   void SetUp() override {
-    ascend_emulator_set_defaults();
-    Set("small_models", "1");
-    Set("schedule", "eager");
-    ascend_emulator_reset();
-    ASSERT_EQ(Api<int>("aclInit", static_cast<const char*>(nullptr)), 0);
-    ASSERT_EQ(Api<int>("aclrtSetDevice", 0), 0);
-    ASSERT_EQ(Api<int>("aclrtCreateStreamWithConfig", &stream_, uint32_t{0}, uint32_t{0}), 0);
-  }
-  void TearDown() override {
-    Api<int>("aclrtDestroyStream", stream_);
-    for (size_t i = 0; i < ascend_emulator_report_count(); ++i) {
-      ADD_FAILURE() << ascend_emulator_report(i);
-    }
-    ascend_emulator_reset();
-    ascend_emulator_set_defaults();
+    Emulator::SetUp();
+    Configure({{"small_models", "1"}, {"schedule", "eager"}});
   }
   static void Set(const char* name, const char* value) {
     const char* why = ascend_emulator_set(name, value);
     ASSERT_EQ(why, nullptr) << why;
   }
   static void UseFlavour(bool official) { Set("flavour", official ? "official" : "custom"); }
-
-  aclrtStream stream_ = nullptr;
 };
 
 // What a call came to: the code of the first of phase 1, phase 2 and the wait that failed.
@@ -260,41 +215,59 @@ struct Outcome {
 };
 
 template <typename... Args>
-Outcome Launch(const std::string& op, aclrtStream stream, Args... args) {
+Outcome Perform(const std::string& op, aclrtStream stream, Args... args) {
   const auto outcome = [](int code) {
-    return Outcome{code, code == 0 ? "" : Api<const char*>("aclGetRecentErrMsg")};
+    return Outcome{code, code == 0 ? "" : Acl<const char*>("aclGetRecentErrMsg")};
   };
   uint64_t size = 0;
   aclOpExecutor* executor = nullptr;
-  int code = Api<int>(op + "GetWorkspaceSize", args..., &size, &executor);
+  int code = Acl<int>((op + "GetWorkspaceSize").c_str(), args..., &size, &executor);
   if (code != 0) {
     return outcome(code);
   }
   void* workspace = nullptr;
   if (size > 0) {
-    Api<int>("aclrtMalloc", &workspace, static_cast<size_t>(size), 0);
+    Acl<int>("aclrtMalloc", &workspace, static_cast<size_t>(size), 0);
   }
-  code = Api<int>(op, workspace, size, executor, stream);
+  code = Acl<int>(op.c_str(), workspace, size, executor, stream);
   if (code == 0) {
-    code = Api<int>("aclrtSynchronizeStream", stream);
+    code = Acl<int>("aclrtSynchronizeStream", stream);
   }
   const Outcome result = outcome(code);
   if (workspace != nullptr) {
-    Api<int>("aclrtFree", workspace);
+    Acl<int>("aclrtFree", workspace);
   }
   return result;
 }
 
 inline char* Text(const std::string& text) { return const_cast<char*>(text.c_str()); }
 
-inline Outcome LaunchWithIntegers(const std::string& op, aclrtStream stream,
-                                  const std::vector<int64_t>& integers, auto... args) {
-  auto* array = Api<aclIntArray*>("aclCreateIntArray", integers.data(),
+inline Outcome PerformWithIntegers(const std::string& op, aclrtStream stream,
+                                   const std::vector<int64_t>& integers, auto... args) {
+  auto* array = Acl<aclIntArray*>("aclCreateIntArray", integers.data(),
                                   static_cast<uint64_t>(integers.size()));
-  const Outcome outcome = Launch(op, stream, args..., const_cast<const aclIntArray*>(array));
-  Api<int>("aclDestroyIntArray", const_cast<const aclIntArray*>(array));
+  const Outcome outcome = Perform(op, stream, args..., const_cast<const aclIntArray*>(array));
+  Acl<int>("aclDestroyIntArray", const_cast<const aclIntArray*>(array));
   return outcome;
 }
+
+inline void ExpectSucceeds(const Outcome& outcome) {
+  ASSERT_EQ(outcome.code, 0) << outcome.message;
+}
+
+// Within the rounding of a BF16 output.
+inline void ExpectNear(const Values& got, const Values& want, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], want[i], 0.002 + std::abs(want[i]) / 128) << what << ", element " << i;
+  }
+}
+
+inline Values Slice(const Values& values, int64_t begin, int64_t count) {
+  return {values.begin() + begin, values.begin() + begin + count};
+}
+
+inline const aclTensor* In(const Tensor& tensor) { return Raw(tensor); }
 
 // Attention of a ragged batch, small: 4 heads of 32.
 struct AttentionCall {
@@ -392,37 +365,35 @@ struct AttentionCall {
     const aclTensor* none = nullptr;
     const bool compressed = ratio != 1;
     const std::string kv = official ? "PA_BBND" : "PA_ND";
-    const auto in = [](const Tensor& tensor) -> const aclTensor* { return Raw(tensor); };
     if (official) {
-      return Launch("aclnnSparseFlashMlaMetadata", stream, in(starts), none, none, none,
-                    in(lengths), in(entry_lengths), in(residuals), none, none, heads, int64_t{1},
-                    width, batch, int64_t{0}, int64_t{0}, int64_t{0}, int64_t{0}, topk,
-                    compressed ? ratio : 0, int64_t{4}, int64_t{3}, left, right, Text(layout_q),
-                    Text(kv), true, compressed, Raw(metadata));
+      return Perform("aclnnSparseFlashMlaMetadata", stream, In(starts), none, none, none,
+                     In(lengths), In(entry_lengths), In(residuals), none, none, heads, int64_t{1},
+                     width, batch, int64_t{0}, int64_t{0}, int64_t{0}, int64_t{0}, topk,
+                     compressed ? ratio : 0, int64_t{4}, int64_t{3}, left, right, Text(layout_q),
+                     Text(kv), true, compressed, Raw(metadata));
     }
-    return Launch("aclnnSparseAttnSharedkvMetadata", stream, in(starts), none, none, none,
-                  in(lengths), heads, int64_t{1}, width, batch, int64_t{0}, int64_t{0}, int64_t{0},
-                  topk, ratio, int64_t{4}, int64_t{3}, left, right, Text(layout_q), Text(kv), true,
-                  compressed, Raw(metadata));
+    return Perform("aclnnSparseAttnSharedkvMetadata", stream, In(starts), none, none, none,
+                   In(lengths), heads, int64_t{1}, width, batch, int64_t{0}, int64_t{0}, int64_t{0},
+                   topk, ratio, int64_t{4}, int64_t{3}, left, right, Text(layout_q), Text(kv), true,
+                   compressed, Raw(metadata));
   }
 
   Outcome Attend(aclrtStream stream, bool official) const {
     const aclTensor* none = nullptr;
     const std::string kv = !layout_kv.empty() ? layout_kv : official ? "PA_BBND" : "PA_ND";
-    const auto in = [](const Tensor& tensor) -> const aclTensor* { return Raw(tensor); };
     aclTensor* no_lse = nullptr;
     if (official) {
-      return Launch("aclnnSparseFlashMla", stream, in(q), in(window), in(entries), in(ori_indices),
-                    in(selected), in(window_table), in(entry_table), in(starts), none, none, none,
-                    in(lengths), in(entry_lengths), in(residuals), none, none, in(sinks),
-                    in(metadata), scale, call_ratio, ori_mask, cmp_mask, left, right,
-                    Text(layout_q), Text(kv), int64_t{1}, lse, Raw(out), no_lse);
+      return Perform("aclnnSparseFlashMla", stream, In(q), In(window), In(entries), In(ori_indices),
+                     In(selected), In(window_table), In(entry_table), In(starts), none, none, none,
+                     In(lengths), In(entry_lengths), In(residuals), none, none, In(sinks),
+                     In(metadata), scale, call_ratio, ori_mask, cmp_mask, left, right,
+                     Text(layout_q), Text(kv), int64_t{1}, lse, Raw(out), no_lse);
     }
-    return Launch("aclnnSparseAttnSharedkv", stream, in(q), in(window), in(entries),
-                  in(ori_indices), in(selected), in(window_table), in(entry_table), in(starts),
-                  none, none, none, in(lengths), in(sinks), in(metadata), scale, call_ratio,
-                  ori_mask, cmp_mask, window_stride, entry_stride, left, right, Text(layout_q),
-                  Text(kv), lse, Raw(out), no_lse);
+    return Perform("aclnnSparseAttnSharedkv", stream, In(q), In(window), In(entries),
+                   In(ori_indices), In(selected), In(window_table), In(entry_table), In(starts),
+                   none, none, none, In(lengths), In(sinks), In(metadata), scale, call_ratio,
+                   ori_mask, cmp_mask, window_stride, entry_stride, left, right, Text(layout_q),
+                   Text(kv), lse, Raw(out), no_lse);
   }
 };
 
@@ -489,38 +460,36 @@ struct IndexerCall {
 
   Outcome Deal(aclrtStream stream, bool official) const {
     const aclTensor* none = nullptr;
-    const auto in = [](const Tensor& tensor) -> const aclTensor* { return Raw(tensor); };
     const std::string layout = "TND";
     const int64_t unbounded = std::numeric_limits<int64_t>::max();
     if (official) {
-      return Launch("aclnnQuantLightningIndexerV2Metadata", stream, in(starts), none, none,
-                    in(entry_lengths), in(residuals), heads, int64_t{1}, width, topk, int64_t{2},
-                    requests(), int64_t{0}, int64_t{0}, Text(layout), Text(layout_key), int64_t{3},
-                    int64_t{4}, Raw(metadata));
+      return Perform("aclnnQuantLightningIndexerV2Metadata", stream, In(starts), none, none,
+                     In(entry_lengths), In(residuals), heads, int64_t{1}, width, topk, int64_t{2},
+                     requests(), int64_t{0}, int64_t{0}, Text(layout), Text(layout_key), int64_t{3},
+                     int64_t{4}, Raw(metadata));
     }
-    return Launch("aclnnVllmQuantLightningIndexerMetadata", stream, in(ends), in(lengths), heads,
-                  int64_t{1}, width, int64_t{0}, int64_t{0}, requests(), int64_t{0}, int64_t{0},
-                  Text(layout), Text(layout_key), topk, int64_t{3}, unbounded, unbounded,
-                  int64_t{4}, Raw(metadata));
+    return Perform("aclnnVllmQuantLightningIndexerMetadata", stream, In(ends), In(lengths), heads,
+                   int64_t{1}, width, int64_t{0}, int64_t{0}, requests(), int64_t{0}, int64_t{0},
+                   Text(layout), Text(layout_key), topk, int64_t{3}, unbounded, unbounded,
+                   int64_t{4}, Raw(metadata));
   }
 
   Outcome Pick(aclrtStream stream, bool official) const {
     const aclTensor* none = nullptr;
     aclTensor* no_values = nullptr;
-    const auto in = [](const Tensor& tensor) -> const aclTensor* { return Raw(tensor); };
     const std::string layout = "TND";
     const int64_t unbounded = std::numeric_limits<int64_t>::max();
     if (official) {
-      return Launch("aclnnQuantLightningIndexerV2", stream, in(query), in(key), in(weights),
-                    in(query_scale), in(key_scale), in(starts), none, none, in(entry_lengths),
-                    in(residuals), in(table), none, in(metadata), topk, int64_t{2}, int64_t{-1},
-                    Text(layout), Text(layout_key), mask, ratio, int64_t{0}, Raw(indices),
-                    no_values);
+      return Perform("aclnnQuantLightningIndexerV2", stream, In(query), In(key), In(weights),
+                     In(query_scale), In(key_scale), In(starts), none, none, In(entry_lengths),
+                     In(residuals), In(table), none, In(metadata), topk, int64_t{2}, int64_t{-1},
+                     Text(layout), Text(layout_key), mask, ratio, int64_t{0}, Raw(indices),
+                     no_values);
     }
-    return Launch("aclnnVllmQuantLightningIndexer", stream, in(query), in(key), in(weights),
-                  in(query_scale), in(key_scale), in(ends), in(lengths), in(table), in(metadata),
-                  int64_t{0}, int64_t{0}, Text(layout), Text(layout_key), topk, mask, unbounded,
-                  unbounded, ratio, false, key_stride, scale_stride, Raw(indices), no_values);
+    return Perform("aclnnVllmQuantLightningIndexer", stream, In(query), In(key), In(weights),
+                   In(query_scale), In(key_scale), In(ends), In(lengths), In(table), In(metadata),
+                   int64_t{0}, int64_t{0}, Text(layout), Text(layout_key), topk, mask, unbounded,
+                   unbounded, ratio, false, key_stride, scale_stride, Raw(indices), no_values);
   }
 };
 
@@ -539,16 +508,15 @@ struct CompressorCall {
 
   // `official`: norm and rope are not among the arguments.
   Outcome Compress(aclrtStream stream, bool official) const {
-    const auto in = [](const Tensor& tensor) -> const aclTensor* { return Raw(tensor); };
     aclTensor* none = nullptr;
     if (official) {
-      return Launch("aclnnCompressor", stream, in(x), in(wkv), in(wgate), Raw(state), in(ape),
-                    in(table), in(starts), in(used), in(start_pos), ratio, overlap, mode,
-                    state_stride, false, Raw(out), none, none);
+      return Perform("aclnnCompressor", stream, In(x), In(wkv), In(wgate), Raw(state), In(ape),
+                     In(table), In(starts), In(used), In(start_pos), ratio, overlap, mode,
+                     state_stride, false, Raw(out), none, none);
     }
-    return Launch("aclnnCompressor", stream, in(x), in(wkv), in(wgate), Raw(state), in(ape),
-                  in(norm), in(sin), in(cos), in(table), in(starts), in(used), in(start_pos), rope,
-                  ratio, overlap, eps, rotary, mode, state_stride, Raw(out));
+    return Perform("aclnnCompressor", stream, In(x), In(wkv), In(wgate), Raw(state), In(ape),
+                   In(norm), In(sin), In(cos), In(table), In(starts), In(used), In(start_pos), rope,
+                   ratio, overlap, eps, rotary, mode, state_stride, Raw(out));
   }
 };
 

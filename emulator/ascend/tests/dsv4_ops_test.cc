@@ -1,4 +1,4 @@
-// The DeepSeek-V4 operators against their formulas in double, written plainly.
+// Attention, indexer and compressor against their formulas in double, written plainly.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,20 +13,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
-
-void ExpectSucceeds(const Outcome& outcome) { ASSERT_EQ(outcome.code, 0) << outcome.message; }
-
-// Within the rounding of a BF16 output.
-void ExpectNear(const Values& got, const Values& want, const std::string& what) {
-  ASSERT_EQ(got.size(), want.size()) << what;
-  for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(got[i], want[i], 0.002 + std::abs(want[i]) / 128) << what << ", element " << i;
-  }
-}
-
-Values Slice(const Values& values, int64_t begin, int64_t count) {
-  return {values.begin() + begin, values.begin() + begin + count};
-}
 
 // ---- Attention
 
@@ -91,9 +77,9 @@ class AttentionTest : public Dsv4Test {
  protected:
   Values Attend(const AttentionCall& call, bool official) {
     UseFlavour(official);
-    const Outcome dealt = call.Deal(stream_, official);
+    const Outcome dealt = call.Deal(stream(), official);
     EXPECT_EQ(dealt.code, 0) << dealt.message;
-    const Outcome attended = call.Attend(stream_, official);
+    const Outcome attended = call.Attend(stream(), official);
     EXPECT_EQ(attended.code, 0) << attended.message;
     return call.out->Read();
   }
@@ -141,7 +127,7 @@ TEST_F(AttentionTest, TakesATableThatTheHostMade) {
   std::fill(table.begin() + 864, table.end(), 0.0);
   call.metadata->Write(table);
   call.out->Write(Values(expected.size(), 9));
-  ExpectSucceeds(call.Attend(stream_, false));
+  ExpectSucceeds(call.Attend(stream(), false));
   EXPECT_EQ(call.out->Read(), expected);
 }
 
@@ -156,7 +142,7 @@ TEST_F(AttentionTest, MetadataHasThePublishedRanges) {
   call.lengths = Ints(call.keys);
   call.metadata = Make(ACL_INT32, {1024});
   UseFlavour(false);
-  ExpectSucceeds(call.Deal(stream_, false));
+  ExpectSucceeds(call.Deal(stream(), false));
   const Values table = call.metadata->Read();
   EXPECT_THAT(Slice(table, 0, 8), ElementsAre(1, 0, 0, 0, 2, 0, 0, 0));
   EXPECT_THAT(Slice(table, 6 * 8, 8), ElementsAre(1, 7, 0, 0, 8, 0, 0, 0));
@@ -164,7 +150,7 @@ TEST_F(AttentionTest, MetadataHasThePublishedRanges) {
   UseFlavour(true);
   call.entry_lengths = Ints({32, 64, 128, 256, 512, 1024, 2048, 3086});
   call.residuals = Ints({0, 0, 0, 0, 0, 0, 0, 1});
-  ExpectSucceeds(call.Deal(stream_, true));
+  ExpectSucceeds(call.Deal(stream(), true));
   // The last request has a block of the window and one of entries, the first core two of each.
   EXPECT_THAT(Slice(call.metadata->Read(), 9, 9), ElementsAre(1, 2, 0, 0, 3, 0, 0, 0, 4));
 }
@@ -221,9 +207,9 @@ class IndexerTest : public Dsv4Test {
   }
   Values Pick(const IndexerCall& call, bool official) {
     UseFlavour(official);
-    const Outcome dealt = call.Deal(stream_, official);
+    const Outcome dealt = call.Deal(stream(), official);
     EXPECT_EQ(dealt.code, 0) << dealt.message;
-    const Outcome picked = call.Pick(stream_, official);
+    const Outcome picked = call.Pick(stream(), official);
     EXPECT_EQ(picked.code, 0) << picked.message;
     return call.indices->Read();
   }
@@ -414,7 +400,7 @@ class CompressorTest : public Dsv4Test {
       call.table = mode == 1 ? Pages(requests, columns)
                              : Locations(story, done, sums, widest, ring, blocks * kBlock - 1);
       call.out = Make(ACL_BF16, {rows, story.width});
-      const Outcome outcome = call.Compress(stream_, official);
+      const Outcome outcome = call.Compress(stream(), official);
       EXPECT_EQ(outcome.code, 0) << outcome.message;
       const Values out = call.out->Read();
       int64_t next = 0;
@@ -506,7 +492,7 @@ TEST_F(CompressorTest, KeepsEveryNewRowButThoseOfTheLastRow) {
   CompressorCall call = FiveTokens(2);
   // Positions 0..7 in rows 0..7, then 8 in row 3, 9 nowhere, 10..12 in rows 20, 21, 22.
   call.table = Ints({0, 1, 2, 3, 4, 5, 6, 7, 3, 23, 20, 21, 22}, {1, 13});
-  ExpectSucceeds(call.Compress(stream_, false));
+  ExpectSucceeds(call.Compress(stream(), false));
   const Values state = call.state->Read();
   std::set<int64_t> changed;
   for (size_t i = 0; i < state.size(); ++i) {
@@ -521,11 +507,11 @@ TEST_F(CompressorTest, ReadsTheRowsOfTheStateBeforeItWritesAny) {
   UseFlavour(false);
   CompressorCall call = FiveTokens(2);
   call.table = Ints({0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20}, {1, 13});
-  ExpectSucceeds(call.Compress(stream_, false));
+  ExpectSucceeds(call.Compress(stream(), false));
   const Values apart = call.out->Read();
   call.state->Write(Values(3 * 8 * 128, 0.25));
   call.table = Ints({0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7, 0}, {1, 13});
-  ExpectSucceeds(call.Compress(stream_, false));
+  ExpectSucceeds(call.Compress(stream(), false));
   EXPECT_EQ(Slice(call.out->Read(), 0, 32), Slice(apart, 0, 32));
 }
 
@@ -534,7 +520,7 @@ TEST_F(CompressorTest, NeitherReadsNorWritesStateBlockZero) {
   CompressorCall call = FiveTokens(1);
   call.state->Write(Values(8 * 128, std::numeric_limits<double>::quiet_NaN()));
   call.table = Ints({0, 2}, {1, 2});
-  ExpectSucceeds(call.Compress(stream_, false));
+  ExpectSucceeds(call.Compress(stream(), false));
   EXPECT_FALSE(std::isnan(call.out->Read()[0]));
   EXPECT_THAT(Slice(call.state->Read(), 0, 8 * 128), ::testing::Each(::testing::IsNan()));
   EXPECT_THAT(Slice(call.state->Read(), 8 * 128, 8 * 128), ::testing::Each(0.25));
@@ -552,7 +538,7 @@ TEST_F(CompressorTest, OfPaddedRequestsGivesEachItsRows) {
   call.cos = Make(ACL_FLOAT, {2, 2, 16}, Values(64, 1));
   call.sin = Make(ACL_FLOAT, {2, 2, 16}, Values(64, 0));
   call.out = Make(ACL_BF16, {2, 2, 32});
-  ExpectSucceeds(call.Compress(stream_, false));
+  ExpectSucceeds(call.Compress(stream(), false));
   const Values out = call.out->Read();
   EXPECT_THAT(Slice(out, 0, 64), ::testing::Each(::testing::IsNan()));
   EXPECT_THAT(Slice(out, 64, 64), ::testing::Each(::testing::Not(::testing::IsNan())));
@@ -561,7 +547,6 @@ TEST_F(CompressorTest, OfPaddedRequestsGivesEachItsRows) {
 TEST_F(CompressorTest, MetadataSaysWhereTheClosedGroupsGo) {
   UseFlavour(false);
   const auto find = [&](int64_t format, const Tensor& slots) {
-    const auto in = [](const Tensor& tensor) -> const aclTensor* { return Raw(tensor); };
     Values table(32 * 2);
     std::iota(table.begin(), table.end(), 0.0);
     const Tensor cos = Make(ACL_FLOAT, {32, 2}, table);
@@ -570,9 +555,9 @@ TEST_F(CompressorTest, MetadataSaysWhereTheClosedGroupsGo) {
     const Tensor pages = Ints({3, 9, 5, 9, 7, 8}, {3, 2});
     const Tensor out_cos = Make(ACL_FLOAT, {4, 2});
     const Tensor out_sin = Make(ACL_FLOAT, {4, 2});
-    const Outcome outcome = Launch("aclnnCompressorMetadata", stream_, in(cos), in(cos), in(starts),
-                                   in(start_pos), in(pages), int64_t{4}, format, int64_t{4},
-                                   int64_t{3}, Raw(out_cos), Raw(out_sin), Raw(slots));
+    const Outcome outcome = Perform("aclnnCompressorMetadata", stream(), In(cos), In(cos),
+                                    In(starts), In(start_pos), In(pages), int64_t{4}, format,
+                                    int64_t{4}, int64_t{3}, Raw(out_cos), Raw(out_sin), Raw(slots));
     EXPECT_EQ(outcome.code, 0) << outcome.message;
     return out_cos->Read();
   };
@@ -583,269 +568,6 @@ TEST_F(CompressorTest, MetadataSaysWhereTheClosedGroupsGo) {
   const Tensor flat = Make(ACL_INT32, {4});
   find(1, flat);
   EXPECT_THAT(flat->Read(), ElementsAre(12, 31, 32, -1));
-}
-
-// ---- Hyper-connections
-
-constexpr int64_t kStreamWidth = 128;
-
-struct Mixes {
-  Values y;
-  Values post;
-  Values comb;
-};
-
-class HyperConnectionsTest : public Dsv4Test {
- protected:
-  void SetUp() override {
-    Dsv4Test::SetUp();
-    x_ = Random(kTokens * 4 * kStreamWidth, 1);
-    fn_ = Make(ACL_FLOAT, {24, 4 * kStreamWidth}, Random(24 * 4 * kStreamWidth, 2, 0.1));
-    scale_ = Make(ACL_FLOAT, {3}, {0.5, 0.7, 0.9});
-    base_ = Make(ACL_FLOAT, {24}, Random(24, 3));
-  }
-  void TearDown() override {
-    unsetenv("CACHALOT_EMULATOR_HF32");
-    fn_ = scale_ = base_ = nullptr;
-    Dsv4Test::TearDown();
-  }
-
-  Mixes Mix(bool official) {
-    UseFlavour(official);
-    const auto in = [](const Tensor& tensor) -> const aclTensor* { return Raw(tensor); };
-    const Shape tokens = official ? Shape{1, kTokens} : Shape{kTokens};
-    const auto with = [&](std::initializer_list<int64_t> axes) {
-      Shape shape = tokens;
-      shape.insert(shape.end(), axes);
-      return shape;
-    };
-    const Tensor x = Make(ACL_BF16, with({4, kStreamWidth}), x_);
-    const Tensor y = Make(ACL_BF16, with({kStreamWidth}));
-    const Tensor post = Make(ACL_FLOAT, with({4}));
-    const Tensor comb = Make(ACL_FLOAT, official ? with({16}) : with({4, 4}));
-    aclTensor* none = nullptr;
-    const Outcome outcome =
-        official ? Launch("aclnnMhcPreSinkhorn", stream_, in(x), in(fn_), in(scale_), in(base_),
-                          int64_t{4}, int64_t{20}, 1e-6, 1e-6, false, Raw(y), Raw(post), Raw(comb),
-                          none, none, none, none, none)
-                 : Launch("aclnnHcPre", stream_, in(x), in(fn_), in(scale_), in(base_), int64_t{4},
-                          int64_t{20}, 1e-6, 1e-6, Raw(y), Raw(post), Raw(comb));
-    EXPECT_EQ(outcome.code, 0) << outcome.message;
-    x_ = x->Read();
-    return {y->Read(), post->Read(), comb->Read()};
-  }
-
-  static constexpr int64_t kTokens = 3;
-  Values x_;
-  Tensor fn_, scale_, base_;
-};
-
-Values Normalised(Values comb, bool rows, double eps) {
-  for (int64_t i = 0; i < 4; ++i) {
-    double sum = eps;
-    for (int64_t j = 0; j < 4; ++j) {
-      sum += comb[rows ? i * 4 + j : j * 4 + i];
-    }
-    for (int64_t j = 0; j < 4; ++j) {
-      comb[rows ? i * 4 + j : j * 4 + i] /= sum;
-    }
-  }
-  return comb;
-}
-
-TEST_F(HyperConnectionsTest, AreMixedByTheirFormulaAndBothFlavoursAgree) {
-  const Mixes got = Mix(false);
-  const Values fn = fn_->Read();
-  const Values scale = scale_->Read();
-  const Values base = base_->Read();
-  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
-  Mixes want;
-  const int64_t row = 4 * kStreamWidth;
-  for (int64_t token = 0; token < kTokens; ++token) {
-    const double* x = x_.data() + token * row;
-    const double mean = std::inner_product(x, x + row, x, 0.0) / row;
-    Values mix;
-    for (int64_t i = 0; i < 24; ++i) {
-      mix.push_back(std::inner_product(x, x + row, fn.data() + i * row, 0.0) /
-                        std::sqrt(mean + 1e-6) *
-                        scale[i < 4   ? 0
-                              : i < 8 ? 1
-                                      : 2] +
-                    base[i]);
-    }
-    for (int64_t c = 0; c < kStreamWidth; ++c) {
-      double y = 0;
-      for (int64_t i = 0; i < 4; ++i) {
-        y += (sigmoid(mix[i]) + 1e-6) * x[i * kStreamWidth + c];
-      }
-      want.y.push_back(y);
-    }
-    Values comb;
-    for (int64_t i = 0; i < 4; ++i) {
-      want.post.push_back(2 * sigmoid(mix[4 + i]));
-      for (int64_t j = 0; j < 4; ++j) {
-        comb.push_back(std::exp(mix[8 + i * 4 + j]));
-      }
-    }
-    comb = Normalised(comb, true, 0);
-    for (double& value : comb) {
-      value += 1e-6;
-    }
-    comb = Normalised(comb, false, 1e-6);
-    for (int i = 1; i < 20; ++i) {
-      comb = Normalised(Normalised(comb, true, 1e-6), false, 1e-6);
-    }
-    want.comb.insert(want.comb.end(), comb.begin(), comb.end());
-  }
-  ExpectNear(got.y, want.y, "y");
-  EXPECT_THAT(got.post, ::testing::Pointwise(::testing::DoubleNear(1e-5), want.post));
-  EXPECT_THAT(got.comb, ::testing::Pointwise(::testing::DoubleNear(1e-5), want.comb));
-  const Mixes official = Mix(true);
-  EXPECT_EQ(official.y, got.y);
-  EXPECT_EQ(official.post, got.post);
-  EXPECT_EQ(official.comb, got.comb);
-}
-
-TEST_F(HyperConnectionsTest, LoseBitsOfTheProductWhereTheDeviceHasHf32) {
-  const Mixes exact = Mix(false);
-  setenv("CACHALOT_EMULATOR_HF32", "1", 1);
-  const Mixes rough = Mix(false);
-  EXPECT_NE(rough.post, exact.post);
-  EXPECT_THAT(rough.post, ::testing::Pointwise(::testing::DoubleNear(1e-2), exact.post));
-}
-
-TEST_F(HyperConnectionsTest, SpreadTheOutputByTheirFormulaAndBothFlavoursAgree) {
-  const auto in = [](const Tensor& tensor) -> const aclTensor* { return Raw(tensor); };
-  const Values output = Random(kTokens * kStreamWidth, 4);
-  const Values post = Random(kTokens * 4, 5);
-  const Values comb = Random(kTokens * 16, 6);
-  std::vector<Values> results;
-  for (const bool official : {false, true}) {
-    UseFlavour(official);
-    const int64_t t = kTokens;
-    const Tensor x = Make(ACL_BF16, official ? Shape{1, t, 128} : Shape{t, 128}, output);
-    const Tensor streams = Make(ACL_BF16, official ? Shape{1, t, 4, 128} : Shape{t, 4, 128}, x_);
-    const Tensor gates = Make(ACL_FLOAT, official ? Shape{1, t, 4} : Shape{t, 4}, post);
-    const Tensor mixes = Make(ACL_FLOAT, official ? Shape{1, t, 4, 4} : Shape{t, 4, 4}, comb);
-    const Tensor y = Make(ACL_BF16, streams->shape());
-    ExpectSucceeds(
-        official
-            ? Launch("aclnnMhcPost", stream_, in(streams), in(mixes), in(x), in(gates), Raw(y))
-            : Launch("aclnnHcPost", stream_, in(x), in(streams), in(gates), in(mixes), Raw(y)));
-    results.push_back(y->Read());
-    Values want;
-    const Values rounded = x->Read();
-    const Values before = streams->Read();
-    for (int64_t token = 0; token < kTokens; ++token) {
-      for (int64_t j = 0; j < 4; ++j) {
-        for (int64_t c = 0; c < kStreamWidth; ++c) {
-          double sum = post[token * 4 + j] * rounded[token * kStreamWidth + c];
-          for (int64_t i = 0; i < 4; ++i) {
-            sum += comb[token * 16 + i * 4 + j] * before[(token * 4 + i) * kStreamWidth + c];
-          }
-          want.push_back(sum);
-        }
-      }
-    }
-    ExpectNear(results.back(), want, official ? "official" : "custom");
-  }
-  EXPECT_EQ(results[0], results[1]);
-}
-
-// ---- Rope and scatter
-
-using RopeTest = Dsv4Test;
-
-const aclTensor* In(const Tensor& tensor) { return Raw(tensor); }
-
-TEST_F(RopeTest, TurnsTheSliceInPlaceAndBackAgain) {
-  const Values start = Random(2 * 3 * 24, 1);
-  const Tensor x = Make(ACL_FLOAT, {2, 1, 3, 24}, start);
-  Values cos;
-  Values sin;
-  Values back;
-  for (int64_t i = 0; i < 2 * 8; ++i) {
-    cos.push_back(std::cos(0.3 * (i / 2) + 0.1));
-    sin.push_back(std::sin(0.3 * (i / 2) + 0.1));
-    back.push_back(-sin.back());
-  }
-  const Tensor c = Make(ACL_FLOAT, {2, 1, 1, 8}, cos);
-  const Tensor s = Make(ACL_FLOAT, {2, 1, 1, 8}, sin);
-  const auto turn = [&](const Tensor& by) {
-    const std::vector<int64_t> slice = {16, 24};
-    auto* array = Api<aclIntArray*>("aclCreateIntArray", slice.data(), uint64_t{2});
-    ExpectSucceeds(Launch("aclnnInplacePartialRotaryMul", stream_, Raw(x), In(c), In(by),
-                          int64_t{1}, const_cast<const aclIntArray*>(array)));
-    Api<int>("aclDestroyIntArray", const_cast<const aclIntArray*>(array));
-  };
-  turn(s);
-  const Values turned = x->Read();
-  for (int64_t row = 0; row < 6; ++row) {
-    for (int64_t i = 0; i < 16; ++i) {
-      EXPECT_NEAR(turned[row * 24 + i], start[row * 24 + i], 1e-6);
-    }
-    for (int64_t i = 0; i < 8; i += 2) {
-      const int64_t at = row / 3 * 8 + i;
-      const double a = start[row * 24 + 16 + i];
-      const double b = start[row * 24 + 17 + i];
-      EXPECT_NEAR(turned[row * 24 + 16 + i], a * cos[at] - b * sin[at], 1e-6);
-      EXPECT_NEAR(turned[row * 24 + 17 + i], b * cos[at] + a * sin[at], 1e-6);
-    }
-  }
-  turn(Make(ACL_FLOAT, {2, 1, 1, 8}, back));
-  EXPECT_THAT(x->Read(), ::testing::Pointwise(::testing::DoubleNear(1e-6), start));
-}
-
-TEST_F(RopeTest, PairsElementsAsItsModeSays) {
-  const Tensor x = Make(ACL_FLOAT, {1, 1, 1, 8}, {0, 1, 2, 3, 4, 5, 6, 7});
-  // A quarter turn: (a, b) to (-b, a).
-  const Tensor cos = Make(ACL_FLOAT, {1, 1, 1, 8}, Values(8, 0));
-  const Tensor sin = Make(ACL_FLOAT, {1, 1, 1, 8}, Values(8, 1));
-  const Tensor out = Make(ACL_FLOAT, {1, 1, 1, 8});
-  const auto turn = [&](int64_t mode) {
-    ExpectSucceeds(
-        Launch("aclnnRotaryPositionEmbedding", stream_, In(x), In(cos), In(sin), mode, Raw(out)));
-    return out->Read();
-  };
-  EXPECT_THAT(turn(0), ElementsAre(-4, -5, -6, -7, 0, 1, 2, 3));
-  EXPECT_THAT(turn(1), ElementsAre(-1, 0, -3, 2, -5, 4, -7, 6));
-  EXPECT_THAT(turn(2), ElementsAre(-2, -3, 0, 1, -6, -7, 4, 5));
-  EXPECT_THAT(turn(3), ElementsAre(-1, -3, -5, -7, 0, 2, 4, 6));
-  const Tensor half = Make(ACL_BF16, {1, 1, 1, 8}, x->Read());
-  const Tensor half_cos = Make(ACL_BF16, {1, 1, 1, 8}, Values(8, 0));
-  const Tensor half_sin = Make(ACL_BF16, {1, 1, 1, 8}, Values(8, 1));
-  const Tensor half_out = Make(ACL_BF16, {1, 1, 1, 8});
-  ExpectSucceeds(
-      Launch("aclnnInterleaveRope", stream_, In(half), In(half_cos), In(half_sin), Raw(half_out)));
-  EXPECT_EQ(half_out->Read(), turn(3));
-}
-
-using ScatterTest = Dsv4Test;
-
-TEST_F(ScatterTest, WritesRowsOfAStridedCacheAndSkipsNegativeOnes) {
-  const Tensor cache = Make(ACL_INT8, {3, 2, 1, 32}, Values(3 * 2 * 32, 0), 96);
-  const Tensor slots = Ints({2, 1, -1, -1, 1, 0}, {3, 2});
-  Values rows(3 * 32);
-  std::iota(rows.begin(), rows.end(), 1.0);
-  const Tensor updates = Make(ACL_INT8, {3, 1, 32}, rows);
-  ExpectSucceeds(LaunchWithIntegers("aclnnScatterNdUpdateV2", stream_, {96, 32, 32, 1}, Raw(cache),
-                                    In(slots), In(updates)));
-  const Values got = cache->Read();
-  EXPECT_EQ(Slice(got, 5 * 32, 32), Slice(rows, 0, 32));
-  EXPECT_EQ(Slice(got, 2 * 32, 32), Slice(rows, 64, 32));
-  EXPECT_EQ(std::count(got.begin(), got.end(), 0.0), 4 * 32);
-}
-
-TEST_F(ScatterTest, OfTheStandardLibraryWritesRowsOfAFlatCache) {
-  const Tensor cache = Make(ACL_BF16, {4, 16}, Values(64, 0));
-  const Tensor updates = Make(ACL_BF16, {2, 16}, Values(32, 3));
-  ExpectSucceeds(
-      Launch("aclnnScatterNdUpdate", stream_, Raw(cache), In(Ints({3, 1}, {2, 1})), In(updates)));
-  const Values got = cache->Read();
-  EXPECT_THAT(Slice(got, 0, 16), ::testing::Each(0));
-  EXPECT_THAT(Slice(got, 16, 16), ::testing::Each(3));
-  EXPECT_THAT(Slice(got, 32, 16), ::testing::Each(0));
-  EXPECT_THAT(Slice(got, 48, 16), ::testing::Each(3));
 }
 
 }  // namespace
