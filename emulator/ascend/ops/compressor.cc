@@ -487,6 +487,7 @@ aclnnStatus CustomSize(const aclTensor* x, const aclTensor* wkv, const aclTensor
     }
     if (a.explicit_rows) {
       call.Present(a.table, "cacheMode 2 has a table of rows");
+      call.Contiguous(a.state);
     }
     if (a.explicit_rows && call.ok()) {
       call.Expect(a.table.dim(1) > coff * cmp_ratio, kAclnnInvalid,

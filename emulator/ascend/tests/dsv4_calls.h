@@ -278,6 +278,7 @@ struct AttentionCall {
   int64_t block = 16;
   int64_t ratio = 1;  // of the compressed rows; 1: there are none
   int64_t topk = 0;
+  int64_t max_queries = 0;  // for BSND
   double scale = 0.2;
 
   Tensor q, window, entries, selected, window_table, entry_table, starts, lengths, sinks, metadata,
@@ -368,14 +369,14 @@ struct AttentionCall {
     if (official) {
       return Perform("aclnnSparseFlashMlaMetadata", stream, In(starts), none, none, none,
                      In(lengths), In(entry_lengths), In(residuals), none, none, heads, int64_t{1},
-                     width, batch, int64_t{0}, int64_t{0}, int64_t{0}, int64_t{0}, topk,
+                     width, batch, max_queries, int64_t{0}, int64_t{0}, int64_t{0}, topk,
                      compressed ? ratio : 0, int64_t{4}, int64_t{3}, left, right, Text(layout_q),
                      Text(kv), true, compressed, Raw(metadata));
     }
     return Perform("aclnnSparseAttnSharedkvMetadata", stream, In(starts), none, none, none,
-                   In(lengths), heads, int64_t{1}, width, batch, int64_t{0}, int64_t{0}, int64_t{0},
-                   topk, ratio, int64_t{4}, int64_t{3}, left, right, Text(layout_q), Text(kv), true,
-                   compressed, Raw(metadata));
+                   In(lengths), heads, int64_t{1}, width, batch, max_queries, int64_t{0},
+                   int64_t{0}, topk, ratio, int64_t{4}, int64_t{3}, left, right, Text(layout_q),
+                   Text(kv), true, compressed, Raw(metadata));
   }
 
   Outcome Attend(aclrtStream stream, bool official) const {

@@ -103,11 +103,12 @@ TEST_F(ChecksTest, OfOfficialAttentionHoldTheGatesOfA3) {
       {[](C& c) { c.left = 128; }, kInvalid,
        "oriWinLeft 128, oriWinRight 0: A3 has 127 and 0 alone"},
       {[](C& c) { c.residuals = nullptr; }, kNull, "cmpResidualKv"},
+      {[](C& c) { c.call_ratio = 2; }, kInvalid, "cmpRatio 2, but with cmpSparseIndices it is 4"},
       {[](C& c) { c.entry_lengths = nullptr; }, kNull, "sequsedCmpKv"},
       {[](C& c) {
          c.residuals = Ints({1, 0, 0, 0});
        },
-       kCoreFault, "but sequsedOriKv is 20"},
+       kCoreFault, "but sequsedOriKv is 7"},
   };
   UseFlavour(true);
   for (const Wrong<C>& wrong : wrongs) {
@@ -158,6 +159,17 @@ TEST_F(ChecksTest, OfValuesThatAttentionReadsAreFaultsOfTheDevice) {
     wrong.change(call);
     ExpectWrong(call.Attend(stream(), false), wrong.code, wrong.message);
   }
+}
+
+TEST_F(ChecksTest, OfTheCoresThatATableIsForKnowTheDevice) {
+  UseFlavour(false);
+  AttentionCall call = Compressed();
+  ASSERT_EQ(call.Deal(stream(), false).code, 0);
+  Set("cores", "20");
+  ExpectWrong(call.Attend(stream(), false), kCoreFault,
+              "metadata was made for cores 24, the call has 20");
+  ASSERT_EQ(call.Deal(stream(), false).code, 0);
+  EXPECT_EQ(call.Attend(stream(), false).code, 0);
 }
 
 TEST_F(ChecksTest, OfModelSizesAreLiftedOneByOne) {

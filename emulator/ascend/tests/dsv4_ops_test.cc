@@ -16,19 +16,35 @@ using ::testing::ElementsAreArray;
 
 // ---- Attention
 
-Values PagedRow(const Tensor& pool, const Tensor& table, int64_t request, int64_t row) {
-  const int64_t block = pool->shape()[1];
-  const int64_t width = pool->shape()[3];
-  const int64_t columns = table->shape()[1];
-  const auto page =
-      static_cast<int64_t>(table->Read()[static_cast<size_t>(request * columns + row / block)]);
-  return Slice(pool->Read(), (page * block + row % block) * width, width);
-}
+// A pool and its pages, read once.
+class PagedPool {
+ public:
+  PagedPool(const Tensor& pool, const Tensor& table)
+      : block_(pool->shape()[1]),
+        width_(pool->shape()[3]),
+        columns_(table->shape()[1]),
+        rows_(pool->Read()),
+        pages_(table->Read()) {}
+  Values Row(int64_t request, int64_t row) const {
+    const auto page = static_cast<int64_t>(pages_[request * columns_ + row / block_]);
+    return Slice(rows_, (page * block_ + row % block_) * width_, width_);
+  }
+
+ private:
+  int64_t block_;
+  int64_t width_;
+  int64_t columns_;
+  Values rows_;
+  Values pages_;
+};
 
 Values AttendPlainly(const AttentionCall& call) {
   const Values q = call.q->Read();
   const Values sinks = call.sinks->Read();
   const Values picked = call.selected == nullptr ? Values() : call.selected->Read();
+  const PagedPool window(call.window, call.window_table);
+  const PagedPool entries(call.ratio == 1 ? call.window : call.entries,
+                          call.ratio == 1 ? call.window_table : call.entry_table);
   Values out;
   int64_t token = 0;
   for (int64_t request = 0; request < call.requests(); ++request) {
@@ -36,14 +52,14 @@ Values AttendPlainly(const AttentionCall& call) {
       const int64_t position = call.keys[request] - call.queries[request] + i;
       std::vector<Values> keys;
       for (int64_t j = std::max<int64_t>(0, position - 127); j <= position; ++j) {
-        keys.push_back(PagedRow(call.window, call.window_table, request, j));
+        keys.push_back(window.Row(request, j));
       }
       const int64_t limit = call.ratio == 1 ? 0 : (position + 1) / call.ratio;
       for (int64_t c = 0; c < (call.topk == 0 ? limit : call.topk); ++c) {
         const int64_t entry =
             call.topk == 0 ? c : static_cast<int64_t>(picked[token * call.topk + c]);
         if (entry >= 0) {
-          keys.push_back(PagedRow(call.entries, call.entry_table, request, entry));
+          keys.push_back(entries.Row(request, entry));
         }
       }
       for (int64_t head = 0; head < call.heads; ++head) {
@@ -117,6 +133,23 @@ TEST_F(AttentionTest, OfARequestDoesNotDependOnItsBatch) {
   alone.lengths = Ints({300});
   alone.out = Make(ACL_BF16, {3, batch.heads, batch.width});
   EXPECT_EQ(Attend(alone, false), Slice(together, 6 * row, 3 * row));
+}
+
+TEST_F(AttentionTest, OfEqualLengthsTakesTheBatchAsAnAxis) {
+  AttentionCall packed;
+  packed.queries = {2, 2};
+  packed.keys = {30, 140};
+  packed.ratio = 128;
+  packed.Fill();
+  AttentionCall batched = packed;
+  batched.layout_q = "BSND";
+  batched.starts = nullptr;
+  batched.max_queries = 2;
+  batched.q = Make(ACL_BF16, {2, 2, packed.heads, packed.width}, packed.q->Read());
+  batched.out = Make(ACL_BF16, {2, 2, packed.heads, packed.width});
+  for (const bool official : {false, true}) {
+    EXPECT_EQ(Attend(batched, official), Attend(packed, official));
+  }
 }
 
 TEST_F(AttentionTest, TakesATableThatTheHostMade) {
@@ -360,7 +393,7 @@ class CompressorTest : public Dsv4Test {
     call.wgate = Make(ACL_BF16, {channels, story.hidden}, story.wgate);
     call.ape = Make(ACL_FLOAT, {story.ratio, channels}, story.ape);
     call.norm = Make(ACL_BF16, {story.width}, story.norm);
-    const int64_t row = kBlock * 2 * channels + (official ? 0 : 32);
+    const int64_t row = kBlock * 2 * channels + (official || mode == 2 ? 0 : 32);
     call.state = Make(ACL_FLOAT, {blocks, kBlock, 2 * channels}, {}, row);
     call.state_stride = row;
     std::vector<Values> results(story.lengths.size());
