@@ -2,9 +2,11 @@
 set(EMULATOR_DSV4_OPS
   ops/attention_metadata.cc
   ops/compressor.cc
+  ops/compressor_kernel.cc
   ops/compressor_metadata.cc
   ops/core_schedule.cc
   ops/hyper_connections.cc
+  ops/indexer_metadata.cc
   ops/lightning_indexer.cc
   ops/rope.cc
   ops/scatter.cc
