@@ -11,7 +11,9 @@ namespace {
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Of `rows` query rows against `keys` keys: cube tiles are 16 rows high and 64 keys wide.
-int64_t TileCost(int64_t rows, int64_t keys) { return 6 * CeilDiv(rows, 16) + 10 * CeilDiv(keys, 64); }
+int64_t TileCost(int64_t rows, int64_t keys) {
+  return 6 * CeilDiv(rows, 16) + 10 * CeilDiv(keys, 64);
+}
 
 struct Row {
   int64_t cost = 0;
@@ -135,8 +137,8 @@ class Scheduler {
   // goes beyond the limit. Returns what it took.
   int64_t Fill(int64_t limit) {
     int64_t taken = 0;
-    while (!done() && (request_left_ == 0 ||
-                       limit + requests_[request_].last / 2 >= taken + request_left_)) {
+    while (!done() &&
+           (request_left_ == 0 || limit + requests_[request_].last / 2 >= taken + request_left_)) {
       taken += request_left_;
       NextRequest();
     }

@@ -42,9 +42,9 @@ std::vector<Place> EndsOf(const Schedule& schedule) {
     EXPECT_EQ(words[7], 0);
     ends.push_back(start);
   }
-  EXPECT_THAT(std::vector<int32_t>(schedule.begin() + kScheduleCores * kScheduleCoreWords,
-                                   schedule.end()),
-              Each(0));
+  EXPECT_THAT(
+      std::vector<int32_t>(schedule.begin() + kScheduleCores * kScheduleCoreWords, schedule.end()),
+      Each(0));
   return ends;
 }
 
@@ -73,9 +73,8 @@ TEST(AttentionSchedule, CutsPrefillsBetweenTokens) {
               ElementsAre(Place(0, 20), Place(0, 40), Place(0, 60), Place(0, 76), Place(0, 91),
                           Place(1, 8), Place(1, 28), Place(1, 48), Place(1, 67), Place(1, 83),
                           Place(1, 99), Place(1, 114), Place(1, 130), Place(1, 145), Place(1, 161),
-                          Place(1, 176), Place(1, 192), Place(1, 207), Place(1, 223),
-                          Place(1, 238), Place(1, 254), Place(1, 269), Place(1, 285),
-                          Place(2, 0)));
+                          Place(1, 176), Place(1, 192), Place(1, 207), Place(1, 223), Place(1, 238),
+                          Place(1, 254), Place(1, 269), Place(1, 285), Place(2, 0)));
   EXPECT_THAT(Ends(Problem(0, 0, 4), {1000}, {1000}),
               ElementsAre(Place(0, 261), Place(0, 507), Place(0, 754), Place(1, 0)));
   EXPECT_THAT(Ends(Problem(4, 512, 4), {1000}, {1000}),
