@@ -9,6 +9,8 @@
 #include "base/result.h"
 #include "device/buffer.h"
 #include "device/ops.h"
+#include "device/step.h"
+#include "device/weight_placer.h"
 
 namespace cachalot {
 
@@ -21,6 +23,12 @@ class Graph {
 // A queue of operators and copies, run in the order they were issued. Used by one thread at a time.
 class Stream : public Operators {
  public:
+  // Called before the operators of every step and before every Replay, outside of captures. A
+  // device that works parts of a step out on the host does it here, and leaves them in buffers that
+  // stay where they are, so that a replay finds them. Everything that is viewed is read before this
+  // returns.
+  virtual void BeginStep(const StepMetadata& step) { static_cast<void>(step); }
+
   // Host memory must stay as it is until Synchronize.
   virtual void Upload(const void* host, Tensor device) = 0;
   virtual void Download(Tensor device, void* host) = 0;
@@ -55,6 +63,10 @@ class Device : public BufferOwner {
   // How this device keeps key/value rows and index keys of these widths under the model's rounding.
   virtual RowLayout KvRows(int64_t width, int64_t rope_dim, RowRounding rounding) const = 0;
   virtual RowLayout IndexRows(int64_t width, RowRounding rounding) const = 0;
+
+  virtual WeightRecipe weight_recipe() const { return WeightRecipe::kStored; }
+  // Null where kernels read the weights as the checkpoint stores them, in its own memory.
+  virtual std::unique_ptr<WeightPlacer> NewWeightPlacer() { return nullptr; }
 };
 
 }  // namespace cachalot

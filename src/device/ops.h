@@ -145,6 +145,7 @@ struct StepRequests {
 
 // Pools the tokens of a group into one cache row. Entry e covers tokens [e * ratio, (e + 1) * ratio)
 // and for ratio 4 the group before it too; it is made by the step that has its last token.
+//   kv = x * wkv^T; score = x * wgate^T
 //   token rows: kv, and score + ape[position % ratio]
 //   ratio 4: the group before with its first W channels (none before entry 0), this one with its
 //     last W; ratio 128: this group
@@ -156,7 +157,11 @@ struct StepRequests {
 // there: position p of request b at row
 // state_pages[b][p / state_span] * state_rows + p % state_rows.
 struct CompressorParams {
-  Tensor kv;     // F32 [T, c * W], c = 2 for ratio 4, 1 for ratio 128
+  Tensor x;      // activation [T, d]
+  Matrix wkv;    // [c * W, d], c = 2 for ratio 4, 1 for ratio 128
+  Matrix wgate;  // [c * W, d], of the same format
+  // Scratch for the two products. A device whose kernel makes them itself leaves it as it is.
+  Tensor kv;     // F32 [T, c * W]
   Tensor score;  // F32 [T, c * W]
   int64_t ratio = 0;
   Tensor ape;   // F32 [ratio, c * W]
