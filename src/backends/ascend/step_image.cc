@@ -86,6 +86,8 @@ void StepImage::LayOut(const StepMetadata& step) {
   f.tokens = step.num_tokens();
   f.requests = step.num_requests();
   f.shape = step.shape;
+  f.window_page_rows = step.window_page_rows;
+  f.window_left = step.shape.window - 1;
   f.most_tokens = 1;
   for (int64_t b = 0; b < f.requests; ++b) {
     const auto i = static_cast<size_t>(b);
@@ -204,7 +206,7 @@ void StepImage::FillCompression(const StepMetadata& step, CompressionFields& c) 
   const bool is_c4 = ratio == 4;
   const int64_t pooled = Overlap(ratio) * ratio;
   const int64_t requests = fields_.requests;
-  const int64_t page_entries = is_c4 ? step.c4_page_entries : step.c128_page_entries;
+  c.page_entries = is_c4 ? step.c4_page_entries : step.c128_page_entries;
   const std::span<const int32_t> slots = is_c4 ? step.c4_slots : step.c128_slots;
   const StatePlaces state = {is_c4 ? step.c4_state_pages : step.c128_state_pages,
                              is_c4 ? step.c4_state : step.c128_state, is_c4};
@@ -249,8 +251,8 @@ void StepImage::FillCompression(const StepMetadata& step, CompressionFields& c) 
       cos += c.cos.shape[1];
       sin += c.sin.shape[1];
       const int32_t slot = slots[static_cast<size_t>(c.closed++)];
-      *entry_slots++ = static_cast<int32_t>(slot / page_entries);
-      *entry_slots++ = static_cast<int32_t>(slot % page_entries);
+      *entry_slots++ = static_cast<int32_t>(slot / c.page_entries);
+      *entry_slots++ = static_cast<int32_t>(slot % c.page_entries);
       for (int64_t row = 0; row < pooled; ++row) {
         const int64_t position = (entry + 1) * ratio - pooled + row;
         *entry_rows++ = static_cast<int32_t>(position >= start
@@ -265,7 +267,7 @@ void StepImage::FillCompression(const StepMetadata& step, CompressionFields& c) 
     cos += c.cos.shape[1];
     sin += c.sin.shape[1];
     *entry_slots++ = 0;
-    *entry_slots++ = static_cast<int32_t>((entry - c.closed) % page_entries);
+    *entry_slots++ = static_cast<int32_t>((entry - c.closed) % c.page_entries);
     std::fill_n(entry_rows, pooled, static_cast<int32_t>(requests * pooled));
     entry_rows += pooled;
   }
@@ -280,7 +282,7 @@ void StepImage::FillSchedules() {
   ScheduleProblem problem = {.heads = shape.heads,
                              .tile_rows = shape.heads,
                              .cores = options_.cores,
-                             .window_left = shape.window - 1};
+                             .window_left = fields_.window_left};
   put(fields_.window_schedule, problem);
   if (shape.has_c128) {
     problem.ratio = 128;

@@ -43,6 +43,7 @@ struct RotaryFields {
 struct CompressionFields {
   int64_t ratio = 0;  // 0: there are none
   int64_t closed = 0;
+  int64_t page_entries = 0;
   StepField cos;    // F32 [N, R], at each entry's first token
   StepField sin;    // F32 [N, R]
   StepField slots;  // [N, 2]: page and row in it of the entry pool; of padding, in page 0
@@ -66,6 +67,8 @@ struct StepFields {
   int64_t requests = 0;
   int64_t most_tokens = 0;  // of a request
   int64_t longest = 0;      // of kv_lengths
+  int64_t window_page_rows = 0;
+  int64_t window_left = 0;  // positions before its own that a token sees
   StepShape shape;
   StepField query_starts;  // [B + 1]
   StepField query_ends;    // [B]
