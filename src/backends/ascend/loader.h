@@ -1,5 +1,5 @@
-// Finds the vendor's libraries and looks up all of symbols.def in them, at start-up and once. Each
-// library has a handle of its own: one name may be in several of them and mean different things.
+// Looks up all of symbols.def in the vendor's libraries, at start-up and once. Each library is asked
+// by a handle of its own: one name may be in several of them and mean different things.
 #pragma once
 
 #include <memory>
@@ -25,22 +25,21 @@ const char* NameOf(Flavour flavour);
 Result<FlavourChoice> ParseFlavour(const std::string& text);
 
 struct LibraryOptions {
-  // A file that serves as every library; empty: that of CACHALOT_ASCENDCL_LIB, and where that is
-  // unset the libraries of the toolkit.
-  std::string path;
+  std::string path;  // as OpenLibraries takes it
   FlavourChoice flavour = FlavourChoice::kAuto;
 };
 
 // Where one line of symbols.def was found.
 struct Binding {
   const SymbolInfo* info = nullptr;
-  std::string file;  // as dladdr names it; empty: nowhere
+  std::string file;               // as dladdr names it; empty: nowhere
+  const char* missing = nullptr;  // the name that was looked for in vain
 };
 
 class Libraries {
  public:
-  // kNotFound where a library is not there or the flavour is another than asked for; kUnsupported
-  // where it is no AscendCL or lacks a function that is always needed: the message lists all of them.
+  // kNotFound where the runtime is not there, or no operators of the flavour asked for; kUnsupported
+  // where it is no AscendCL, or functions are missing that are always needed: the message lists all.
   static Result<std::shared_ptr<const Libraries>> Load(const LibraryOptions& options);
 
   const SymbolTable& symbols() const { return symbols_; }
@@ -55,16 +54,13 @@ class Libraries {
   std::string Table() const;
 
  private:
-  friend class LibraryBinder;
   Libraries() = default;
+  bool InUse(Source source) const;
 
   SymbolTable symbols_;
   Flavour flavour_ = Flavour::kStandard;
   std::vector<Binding> bindings_;  // as AllSymbols()
+  std::vector<std::string> not_opened_;
 };
-
-// The emulator that was built with this program: beside the executable, or in ../lib. kNotFound
-// names both.
-Result<std::string> FindEmulator();
 
 }  // namespace cachalot::ascend

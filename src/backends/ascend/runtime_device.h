@@ -58,12 +58,14 @@ class RuntimeDevice final : public BufferOwner, public std::enable_shared_from_t
 
  private:
   RuntimeDevice() = default;
+  Status Start(int32_t ordinal);
+  Status Check(std::string_view what, int code) const;
   void Free(void* data, int64_t bytes) override { FreeRaw(data); }
 
   std::shared_ptr<const Libraries> libraries_;
   std::shared_ptr<AclProcess> process_;
-  int32_t ordinal_ = -1;
-  uint64_t id_ = 0;  // of this object, never used again
+  int32_t ordinal_ = -1;  // before the device is taken
+  uint64_t id_ = 0;       // of this object, never used again
   aclrtContext context_ = nullptr;
   DeviceFacts facts_;
   std::mutex setup_mutex_;

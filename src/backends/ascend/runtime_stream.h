@@ -73,10 +73,12 @@ class RuntimeStream {
   void CountOperator() { ++counters_.operators; }
 
   const StreamCounters& counters() const { return counters_; }
+  // For a slot of the ring whose copies were not over.
+  int64_t upload_waits() const { return uploads_.waits(); }
 
  private:
   bool Ok(const char* what, aclError code);
-  void* TakeFrom(StreamArena& arena, const char* what, int64_t bytes);
+  std::byte* TakeFrom(StreamArena& arena, const char* what, int64_t bytes);
   // Waits for the downloads that are under way and hands them to the host.
   void FinishDownloads();
 
@@ -87,6 +89,7 @@ class RuntimeStream {
   StreamArena scratch_;
   StreamArena workspace_;
   std::optional<Error> fault_;
+  std::optional<Error> no_stream_;  // why there is none
   bool capturing_ = false;
   bool recording_ = false;  // the runtime has begun the capture too
   StreamCounters counters_;

@@ -38,7 +38,7 @@ struct View {
   // after the other. Memory for NzElements of them.
   View Nz() const;
   // Present without elements: what some operators want in place of null.
-  static View Empty(aclDataType dtype);
+  static View Empty(aclDataType type);
 
   bool present = false;
   void* data = nullptr;
