@@ -40,6 +40,7 @@ class Stream : public Operators {
   // Between these two, operators and Copy are recorded and not run. Nothing else may be issued:
   // what comes from the host or goes there is not part of a graph.
   virtual void BeginCapture() = 0;
+  // Null where the device could not record: Synchronize says why.
   virtual std::unique_ptr<Graph> EndCapture() = 0;
   // Issues what this stream recorded, over the same memory: tensors, weights and tables stand where
   // they stood, with the values that they have now. The graph must stay until Synchronize.

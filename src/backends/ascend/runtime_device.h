@@ -60,7 +60,7 @@ class RuntimeDevice final : public BufferOwner, public std::enable_shared_from_t
   RuntimeDevice() = default;
   Status Start(int32_t ordinal);
   Status Check(std::string_view what, int code) const;
-  void Free(void* data, int64_t bytes) override { FreeRaw(data); }
+  void Free(void* data, int64_t) override { FreeRaw(data); }
 
   std::shared_ptr<const Libraries> libraries_;
   std::shared_ptr<AclProcess> process_;
