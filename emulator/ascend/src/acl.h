@@ -14,7 +14,7 @@ using aclrtEvent = void*;
 using aclrtContext = void*;
 using aclmdlRI = void*;
 
-// Opaque to callers. emulator: src/meta.h has them whole.
+// Opaque to callers, and nothing behind the pointers: they are handles (registry.h).
 struct aclTensor;
 struct aclScalar;
 struct aclIntArray;
@@ -61,8 +61,9 @@ enum aclrtMemcpyKind : int {
 
 // Codes. The operator layer has its own; kernels' faults surface at a later wait.
 inline constexpr int kAclSuccess = 0;
-inline constexpr int kAclnnNull = 161001;       // a required pointer is null
-inline constexpr int kAclnnInvalid = 161002;    // an operand or attribute is not what the operator takes
+inline constexpr int kAclnnNull = 161001;  // a required pointer is null
+inline constexpr int kAclnnInvalid =
+    161002;  // an operand or attribute is not what the operator takes
 inline constexpr int kAclnnRuntime = 361001;
 inline constexpr int kAclnnInner = 561000;
 inline constexpr int kAclnnInferShape = 561001;

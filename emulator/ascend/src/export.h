@@ -13,24 +13,24 @@ void* Resolve(const char* name, void* custom, void* official, void* standard);
 
 }  // namespace ascend_emulator
 
-#define EMULATOR_EXPORT(name, custom, official, standard)                                    \
-  extern "C" {                                                                               \
-  using emulator_##name = void();                                                            \
-  static emulator_##name* emulator_resolve_##name() {                                        \
-    return reinterpret_cast<emulator_##name*>(ascend_emulator::Resolve(                      \
-        #name, (void*)(custom), (void*)(official), (void*)(standard)));                      \
-  }                                                                                          \
-  __attribute__((visibility("default"), ifunc("emulator_resolve_" #name))) void name();      \
-  }                                                                                          \
+#define EMULATOR_EXPORT(name, custom, official, standard)                                        \
+  extern "C" {                                                                                   \
+  using emulator_##name = void();                                                                \
+  static emulator_##name* emulator_resolve_##name() {                                            \
+    return reinterpret_cast<emulator_##name*>(                                                   \
+        ascend_emulator::Resolve(#name, (void*)(custom), (void*)(official), (void*)(standard))); \
+  }                                                                                              \
+  __attribute__((visibility("default"), ifunc("emulator_resolve_" #name))) void name();          \
+  }                                                                                              \
   static_assert(true)
 
 // Both phases of an operator, FooSize and FooRun say.
-#define EMULATOR_STANDARD_OP(op, size, run)                    \
+#define EMULATOR_STANDARD_OP(op, size, run)                      \
   EMULATOR_EXPORT(op##GetWorkspaceSize, nullptr, nullptr, size); \
   EMULATOR_EXPORT(op, nullptr, nullptr, run)
-#define EMULATOR_CUSTOM_OP(op, size, run)                      \
+#define EMULATOR_CUSTOM_OP(op, size, run)                        \
   EMULATOR_EXPORT(op##GetWorkspaceSize, size, nullptr, nullptr); \
   EMULATOR_EXPORT(op, run, nullptr, nullptr)
-#define EMULATOR_OFFICIAL_OP(op, size, run)                    \
+#define EMULATOR_OFFICIAL_OP(op, size, run)                      \
   EMULATOR_EXPORT(op##GetWorkspaceSize, nullptr, size, nullptr); \
   EMULATOR_EXPORT(op, nullptr, run, nullptr)

@@ -46,9 +46,9 @@ struct Operand {
 
   bool absent() const { return base == nullptr && shape.empty(); }
   int64_t rank() const { return static_cast<int64_t>(shape.size()); }
-  int64_t dim(int64_t axis) const;  // from the end where negative
+  int64_t dim(int64_t axis) const;  // from the end where negative; 0 where there is no such axis
   int64_t count() const;
-  bool contiguous() const;  // first axis may not be strided either
+  bool contiguous() const;       // first axis may not be strided either
   bool contiguous_rows() const;  // all but the first axis
 };
 
@@ -111,6 +111,9 @@ class Call {
   std::vector<Operand> Inputs(const char* name, const aclTensorList* list, DTypes dtypes);
   std::vector<Operand> Outputs(const char* name, const aclTensorList* list, DTypes dtypes);
   std::vector<int64_t> Integers(const char* name, const aclIntArray* array);
+  std::vector<float> Floats(const char* name, const aclFloatArray* array);
+  std::vector<uint8_t> Flags(const char* name, const aclBoolArray* array);
+  double Number(const char* name, const aclScalar* scalar);
 
   // Checks; all say what was expected and what was there.
   void Rank(const Operand& operand, std::initializer_list<int64_t> ranks);
@@ -127,7 +130,8 @@ class Call {
   // name, "HcPre.hidden" say; the switch for small models lifts these alone, and lists them.
   template <typename... Args>
   void Limit(bool ok, const char* limit, fmt::format_string<Args...> format, Args&&... args) {
-    if (!ok && !Lifted(limit)) Fail(kAclnnInvalid, fmt::format(format, std::forward<Args>(args)...));
+    if (!ok && !Lifted(limit))
+      Fail(kAclnnInvalid, fmt::format(format, std::forward<Args>(args)...));
   }
 
   bool ok() const;
@@ -135,18 +139,26 @@ class Call {
 
   // The shape of an output depends on data: the operator cannot be captured.
   void DataDependent();
-  // Bytes of workspace that phase 2 must bring: a positive number unless said, scribbled over.
+  // Bytes of workspace that phase 2 must bring: a positive number unless said here. Filled with poison
+  // before the body runs and after, so that memory which two operators share at a time is seen.
   void Workspace(uint64_t bytes);
   aclnnStatus Finish(Body body);
 
  private:
-  bool Lifted(const char* limit);
-
   struct State;
+  enum class Role { kInput, kOutput, kInOut };
+
+  bool Lifted(const char* limit);
+  Operand Take(const std::string& name, const void* tensor, DTypes dtypes, Role role,
+               bool optional);
+  std::vector<Operand> TakeAll(const char* name, const aclTensorList* list, DTypes dtypes,
+                               Role role);
+
   std::unique_ptr<State> state_;
 };
 
-aclnnStatus Run(const char* op, void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream);
+aclnnStatus Run(const char* op, void* workspace, uint64_t size, aclOpExecutor* executor,
+                aclrtStream stream);
 
 // Which packages of operators are there.
 enum class Flavour { kCustom, kOfficial, kBoth };

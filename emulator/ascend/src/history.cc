@@ -1,0 +1,59 @@
+#include "history.h"
+
+#include <algorithm>
+
+namespace ascend_emulator {
+namespace {
+
+// More than this many accesses that nothing orders are no pattern worth following to the last.
+constexpr size_t kMostEntries = 1024;
+
+}  // namespace
+
+void Clock::Join(const Clock& other) {
+  for (const auto& [stream, task] : other.done_) Reach(stream, task);
+}
+
+void Clock::Reach(int stream, uint64_t task) {
+  uint64_t& done = done_[stream];
+  done = std::max(done, task);
+}
+
+bool Clock::Knows(int stream, uint64_t task) const {
+  const auto at = done_.find(stream);
+  return at != done_.end() && at->second >= task;
+}
+
+const History::Entry* History::Conflict(const Access& access, int stream,
+                                        const Clock& clock) const {
+  for (const Entry& entry : entries_) {
+    if (entry.stream == stream || (!entry.access.write && !access.write)) continue;
+    if (clock.Knows(entry.stream, entry.task)) continue;
+    if (Overlap(entry.access.ranges, access.ranges)) return &entry;
+  }
+  return nullptr;
+}
+
+const History::Entry* History::Unknown(const Clock& clock) const {
+  for (const Entry& entry : entries_) {
+    if (!clock.Knows(entry.stream, entry.task)) return &entry;
+  }
+  return nullptr;
+}
+
+void History::Add(Entry entry, const Clock& clock) {
+  std::erase_if(entries_, [&](const Entry& old) {
+    const bool before = old.stream == entry.stream || clock.Knows(old.stream, old.task);
+    return before && (entry.access.write || !old.access.write) &&
+           Covers(entry.access.ranges, old.access.ranges);
+  });
+  if (entries_.size() >= kMostEntries) entries_.erase(entries_.begin());
+  entries_.push_back(std::move(entry));
+}
+
+void History::Forget(const Clock& program) {
+  std::erase_if(entries_,
+                [&](const Entry& entry) { return program.Knows(entry.stream, entry.task); });
+}
+
+}  // namespace ascend_emulator
