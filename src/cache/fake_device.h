@@ -68,9 +68,11 @@ class FakeDevice final : public Device {
     return {kv_format_, rounding, width, rope_dim};
   }
   RowLayout IndexRows(int64_t width, RowRounding rounding) const override {
-    return {rounding == RowRounding::kFp4 ? RowFormat::kFp4 : RowFormat::kInt8, rounding, width, 0};
+    const RowFormat format = rounding == RowRounding::kFp4 ? RowFormat::kFp4 : RowFormat::kInt8;
+    return {format, rounding, width, 0, planar_index};
   }
 
+  bool planar_index = false;  // int8 keys in planes
   int64_t bytes_held = 0;
   int64_t fail_at = -1;  // number of the allocation that fails
 

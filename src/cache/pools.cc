@@ -7,8 +7,9 @@
 namespace cachalot {
 namespace {
 
-RowPool AsPool(const Buffer& buffer, const RowLayout& layout, const PoolPlan& plan) {
-  return {buffer.data(), layout, plan.rows};
+RowPool AsPool(const Buffer& buffer, const RowLayout& layout, const PoolPlan& plan,
+               int64_t page_rows) {
+  return {buffer.data(), layout, plan.rows, layout.planar ? page_rows : 0};
 }
 
 Status AllocatePool(CacheFactory& factory, Device& device, const RowLayout& layout,
@@ -25,6 +26,8 @@ Status AllocatePool(CacheFactory& factory, Device& device, const RowLayout& layo
 CacheRows RowLayoutsOf(const Device& device, const CacheShape& shape) {
   CacheRows rows;
   rows.kv = device.KvRows(shape.head_dim, shape.rope_dim, shape.kv_rounding);
+  // Single rows of a page are moved, of c128 entries (PartRows, CopyEntryRows).
+  CACHALOT_CHECK(!rows.kv.planar, "{}: planes of key/value rows", device.name());
   if (shape.CountLayers(4) > 0) {
     rows.index = device.IndexRows(shape.index_head_dim, shape.index_rounding);
   }
@@ -66,15 +69,15 @@ Result<std::unique_ptr<CachePools>> CachePools::Create(Device& device, Stream& s
 LayerCache CachePools::ViewOf(size_t window, LayerPlace place) const {
   LayerCache cache;
   cache.ratio = place.ratio;
-  cache.window = AsPool(window_[window], plan_.rows.kv, plan_.window);
+  cache.window = AsPool(window_[window], plan_.rows.kv, plan_.window, kPageTokens);
   const auto index = static_cast<size_t>(place.index);
   if (place.ratio == 4) {
-    cache.entries = AsPool(c4_[index], plan_.rows.kv, plan_.c4);
-    cache.index_keys = AsPool(index_[index], plan_.rows.index, plan_.index);
+    cache.entries = AsPool(c4_[index], plan_.rows.kv, plan_.c4, kC4PageEntries);
+    cache.index_keys = AsPool(index_[index], plan_.rows.index, plan_.index, kC4PageEntries);
     cache.page_entries = kC4PageEntries;
   } else if (place.ratio == 128) {
-    cache.entries = AsPool(c128_[index], plan_.rows.kv, plan_.c128);
     cache.page_entries = plan_.geometry.c128_page_entries;
+    cache.entries = AsPool(c128_[index], plan_.rows.kv, plan_.c128, cache.page_entries);
   }
   cache.state = state_->view(place);
   return cache;

@@ -320,6 +320,45 @@ TEST_F(PoolsTest, MovesAPartToTheHostAndBackIntoAnotherPage) {
   }
 }
 
+TEST_F(PoolsTest, MovesPlanesOfIndexKeysWithTheirPage) {
+  CacheShape shape = Shape();
+  shape.index_rounding = RowRounding::kInt8;
+  device_.planar_index = true;
+  Make(shape);
+  const RowPool keys = pools_->layer(4).index_keys;
+  EXPECT_EQ(keys.plane_rows, kC4PageEntries);
+  EXPECT_EQ(pools_->layer(4).entries.plane_rows, 0);
+  const auto key_of = [](int64_t row) {
+    std::vector<float> key(128, static_cast<float>(row));
+    key[1] = -127;
+    return key;
+  };
+  for (int64_t row = 0; row < kC4PageEntries; ++row) {
+    EncodeRow(keys, 3 * kC4PageEntries + row, key_of(row));
+  }
+  std::vector<uint8_t> host(static_cast<size_t>(pools_->part_bytes(PagePart::kHistory)));
+  size_t offset = 0;
+  for (const Tensor& rows :
+       pools_->PartRows(PagePart::kHistory, {PageId(3), PageId(2), PageId(1), 5})) {
+    stream_->Download(rows, host.data() + offset);
+    offset += static_cast<size_t>(rows.bytes());
+  }
+  offset = 0;
+  for (const Tensor& rows :
+       pools_->PartRows(PagePart::kHistory, {PageId(7), PageId(4), PageId(2), 11})) {
+    stream_->Upload(host.data() + offset, rows);
+    offset += static_cast<size_t>(rows.bytes());
+  }
+  for (int64_t index = 0; index < keys.num_rows; ++index) {
+    const int64_t page = index / kC4PageEntries;
+    std::vector<float> read(128);
+    DecodeRow(keys, index, read);
+    EXPECT_EQ(read,
+              page == 3 || page == 7 ? key_of(index % kC4PageEntries) : std::vector<float>(128))
+        << "row " << index;
+  }
+}
+
 TEST_F(PoolsTest, CopiesEntriesWithinEveryC128LayerAndNothingElse) {
   CacheShape shape = Shape();
   shape.ratios = {128, 4, 0, 128, 0};

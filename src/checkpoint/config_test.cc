@@ -32,7 +32,7 @@ Json With(const std::string& name, const Json& value) {
 }
 
 TEST(ModelConfig, ReadsWhatItFormats) {
-  for (const char* shape : {"nano", "small", "flash4", "flash", "pro"}) {
+  for (const char* shape : {"nano", "small", "a3", "flash4", "flash", "pro"}) {
     for (const auto layout : {WeightLayout::kNative, WeightLayout::kBf16, WeightLayout::kW8A8}) {
       ModelConfig config = *NamedShape(shape, layout);
       if (std::string(shape) == "small") {

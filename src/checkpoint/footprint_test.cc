@@ -123,6 +123,29 @@ TEST(Footprint, CountsCaches) {
   EXPECT_NEAR(pro.bytes_per_token, 5031, 0.5);
 }
 
+// The limits of the operators for Atlas A3, by operator, and those of a test's patience.
+TEST(NamedShapes, HasOneThatEveryOperatorOfAnNpuTakes) {
+  const ModelConfig c = *NamedShape("a3", WeightLayout::kW8A8);
+  EXPECT_EQ(c.hidden_size, 4096);     // HcPre: 4096 or 7168
+  EXPECT_EQ(c.hidden_size % 512, 0);  // Compressor, which takes 1024 to 10240
+  EXPECT_EQ(c.hc_mult, 4);            // HcPre, HcPost
+  EXPECT_EQ(c.head_dim, 512);         // SparseAttnSharedkv, Compressor
+  EXPECT_EQ(c.rope_dim, 64);          // Compressor
+  EXPECT_EQ(c.num_heads % 4, 0);      // SparseAttnSharedkv
+  EXPECT_LE(c.num_heads, 128);        // SparseAttnSharedkv
+  EXPECT_EQ(c.window, 128);           // SparseAttnSharedkv: 127 to the left
+  EXPECT_EQ(c.index_heads, 64);       // QuantLightningIndexer
+  EXPECT_EQ(c.index_head_dim, 128);   // QuantLightningIndexer, Compressor
+  EXPECT_EQ(c.index_topk, 512);       // SparseAttnSharedkv
+  EXPECT_LE(c.experts_per_token, c.num_experts);
+  // Blocks of the matrix formats of int8: 32 in depth, 16 across.
+  EXPECT_EQ(c.q_lora_rank % 32, 0);
+  EXPECT_EQ(c.o_groups * c.o_lora_rank % 32, 0);
+  EXPECT_EQ(c.expert_inter_size % 32, 0);
+  EXPECT_EQ(c.compress_ratios, (std::vector<int64_t>{0, 4, 128}));
+  EXPECT_LT(TotalOf(CountWeights(c)).bytes, 400'000'000);
+}
+
 TEST(Footprint, CountsCachesOfInt8Checkpoints) {
   const CacheFootprint cache = CountCache(*NamedShape("flash", WeightLayout::kW8A8));
   EXPECT_EQ(cache.kv_row_bytes, 1024);

@@ -112,6 +112,21 @@ ModelConfig Nano() {
   return c;
 }
 
+// What the operators of Atlas A3 fix is as in V4-Flash: the hidden size (HcPre takes 4096 or 7168),
+// all that shapes a head, a cache row or an indexer, and the streams. What they leave open is small.
+ModelConfig A3() {
+  ModelConfig c = Flash();
+  c.vocab_size = 512;
+  SetLayers(c, {0, 4, 128});
+  c.num_hash_layers = 1;
+  c.q_lora_rank = 512;
+  c.o_lora_rank = 256;
+  c.num_experts = 16;
+  c.expert_inter_size = 256;
+  c.has_mtp = false;
+  return c;
+}
+
 }  // namespace
 
 Result<ModelConfig> NamedShape(const std::string& name, WeightLayout layout) {
@@ -120,6 +135,8 @@ Result<ModelConfig> NamedShape(const std::string& name, WeightLayout layout) {
     config = Nano();
   } else if (name == "small") {
     config = Small();
+  } else if (name == "a3") {
+    config = A3();
   } else if (name == "flash4") {
     config = Flash4();
   } else if (name == "flash") {
@@ -128,7 +145,7 @@ Result<ModelConfig> NamedShape(const std::string& name, WeightLayout layout) {
     config = Pro();
   } else {
     return MakeError(StatusCode::kInvalidArgument,
-                     "shape is \"{}\", expected nano, small, flash4, flash or pro", name);
+                     "shape is \"{}\", expected nano, small, a3, flash4, flash or pro", name);
   }
   config.layout = layout;
   config.experts_fp4 = layout == WeightLayout::kNative;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/config.h"
@@ -134,6 +135,9 @@ class Weights : public ModelTensors {
   Status BringIn(Residence residence, const ShareRows& share_rows,
                  const std::function<void(int64_t done, int64_t total)>& progress);
 
+  // For whoever makes the tensors views of other memory: what they view then, freed with them.
+  void Keep(std::shared_ptr<const void> viewed) { viewed_ = std::move(viewed); }
+
   // One entry for each component of the model, in the order of docs/checkpoints.md.
   const std::vector<ComponentSize>& components() const;
   int64_t file_bytes() const;
@@ -145,6 +149,7 @@ class Weights : public ModelTensors {
   struct Storage;  // mapped files, and small tensors converted to F32 or moved to an aligned place
   explicit Weights(std::unique_ptr<Storage> storage);
   std::unique_ptr<Storage> storage_;
+  std::shared_ptr<const void> viewed_;
 };
 
 }  // namespace cachalot

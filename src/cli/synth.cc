@@ -29,7 +29,7 @@ void AddSynthCommand(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "synth", "A random checkpoint in the published format, to test with and to measure on");
   auto flags = std::make_shared<SynthFlags>();
-  command->add_option("--shape", flags->shape, "nano, small, flash4, flash or pro")->required();
+  command->add_option("--shape", flags->shape, "nano, small, a3, flash4, flash or pro")->required();
   command->add_option("--layout", flags->layout, "native, bf16 or w8a8")->capture_default_str();
   command->add_option("--seed", flags->seed, "same seed, same bytes")->capture_default_str();
   command->add_option("-o,--output", flags->folder, "an empty or new folder")->required();

@@ -142,8 +142,11 @@ OperatorCost CostOf(const CompressorParams& params) {
   // Every token's row is written to the ring; the rows of a closed entry are read, from there or
   // from this step.
   const double state_row = BytesOf(params.kv, params.score);
-  return {2 * state_row + Times({closed, params.pool.layout.bytes()}),
-          2 * Times({closed, rows, params.pool.layout.width})};
+  OperatorCost cost{2 * state_row + Times({closed, params.pool.layout.bytes()}),
+                    2 * Times({closed, rows, params.pool.layout.width})};
+  cost += CostOf(LinearParams{.x = params.x, .w = params.wkv, .y = params.kv});
+  cost += CostOf(LinearParams{.x = params.x, .w = params.wgate, .y = params.score});
+  return cost;
 }
 
 OperatorCost CostOf(const IndexerParams& params) {

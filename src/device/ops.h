@@ -159,7 +159,7 @@ struct StepRequests {
 struct CompressorParams {
   Tensor x;      // activation [T, d]
   Matrix wkv;    // [c * W, d], c = 2 for ratio 4, 1 for ratio 128
-  Matrix wgate;  // [c * W, d], of the same format
+  Matrix wgate;  // [c * W, d]
   // Scratch for the two products. A device whose kernel makes them itself leaves it as it is.
   Tensor kv;     // F32 [T, c * W]
   Tensor score;  // F32 [T, c * W]

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "engine/cache_plan.h"
+#include "model/place_weights.h"
 #include "scheduler/trace.h"
 
 namespace cachalot {
@@ -81,7 +82,7 @@ Result<std::unique_ptr<DiskTier>> OpenDisk(const EngineOptions& options, const E
 Result<CachePlan> PlanCache(const Device& device, const ModelConfig& config,
                             const EngineOptions& options) {
   CACHALOT_RETURN_IF_ERROR(CheckOptions(options));
-  const CacheShape shape = CacheShapeOf(config);
+  const CacheShape shape = CacheShapeOf(ConfigOn(device, config));
   const CacheRows rows = RowLayoutsOf(device, shape);
   const CacheOptions cache = {.max_requests = options.max_running};
   const int64_t step_tokens = StepTokensOf(options);

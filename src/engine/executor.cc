@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "engine/cache_plan.h"
+#include "model/place_weights.h"
 #include "sampling/likeliest.h"
 
 namespace cachalot {
@@ -14,8 +15,42 @@ namespace {
 // after the other.
 constexpr int64_t kLogitRows = 32;
 
+// What a step's metadata has beside the values of the step.
+StepMetadata CommonOf(const Model& model, const CachePools& pools) {
+  const ModelConfig& config = model.config();
+  StepMetadata common;
+  common.window_page_rows = kPageTokens;
+  StepShape& shape = common.shape;
+  shape.heads = config.num_heads;
+  shape.head_dim = config.head_dim;
+  shape.window = config.window;
+  shape.rope = model.RopeForRatio(0);
+  shape.rope_c4 = model.RopeForRatio(4);
+  shape.rope_c128 = model.RopeForRatio(128);
+  const auto state_of = [](const StateView& state) {
+    return StepStateRows{state.state_span, state.state_rows, state.attn.shape[0]};
+  };
+  for (int64_t i = 0; i < config.num_layers; ++i) {
+    const LayerCache cache = pools.layer(i);
+    if (cache.ratio == 4) {
+      shape.has_c4 = true;
+      shape.index_heads = config.index_heads;
+      shape.index_head_dim = config.index_head_dim;
+      shape.top_k = config.index_topk;
+      common.c4_page_entries = cache.page_entries;
+      common.c4_state = state_of(cache.state);
+    } else if (cache.ratio == 128) {
+      shape.has_c128 = true;
+      common.c128_page_entries = cache.page_entries;
+      common.c128_state = state_of(cache.state);
+    }
+  }
+  return common;
+}
+
 Result<GraphRunner> NewGraphRunner(Device& device, const CacheGeometry& geometry,
-                                   const ExecutorOptions& options, int64_t context) {
+                                   const ExecutorOptions& options, int64_t context,
+                                   const StepMetadata& common) {
   const int64_t most = std::min({options.max_requests, options.max_step_tokens, kPageTokens});
   std::vector<int64_t> sizes = options.capture_sizes;
   if (sizes.empty()) {
@@ -26,7 +61,7 @@ Result<GraphRunner> NewGraphRunner(Device& device, const CacheGeometry& geometry
                      "a graph of {} requests asked for, but a step has at most {} tokens",
                      sizes.back(), options.max_step_tokens);
   }
-  return GraphRunner::New(device, geometry, std::move(sizes), context);
+  return GraphRunner::New(device, geometry, std::move(sizes), context, common);
 }
 
 }  // namespace
@@ -49,6 +84,8 @@ Executor::Executor(std::unique_ptr<Stream> stream, Model model, std::unique_ptr<
 Result<Executor> Executor::New(Device& device, ModelConfig config, Weights weights,
                                const CachePlan& plan, const ExecutorOptions& options) {
   CACHALOT_RETURN_IF_ERROR(CheckContext(config, options.max_context));
+  CACHALOT_ASSIGN_OR_RETURN(weights, PlaceWeights(device, std::move(weights), config));
+  config = ConfigOn(device, std::move(config));
   const int64_t draft_block = DraftBlockTokens(config);
   const StepLimits limits = {.tokens = std::max(options.max_step_tokens, draft_block),
                              .requests = options.max_requests,
@@ -59,16 +96,17 @@ Result<Executor> Executor::New(Device& device, ModelConfig config, Weights weigh
   CACHALOT_ASSIGN_OR_RETURN(
       std::unique_ptr<CachePools> pools,
       CachePools::Create(device, *stream, CacheShapeOf(config), plan, factory));
-  CACHALOT_ASSIGN_OR_RETURN(
-      BatchBuilder builder,
-      BatchBuilder::New(device, plan.geometry, limits, BatchBuilder::TableWidth::kOfStep));
   CACHALOT_ASSIGN_OR_RETURN(Model model, Model::New(device, std::move(config), std::move(weights),
                                                     limits.tokens, kLogitRows));
+  const StepMetadata common = CommonOf(model, *pools);
+  CACHALOT_ASSIGN_OR_RETURN(
+      BatchBuilder builder,
+      BatchBuilder::New(device, plan.geometry, limits, BatchBuilder::TableWidth::kOfStep, common));
   Executor executor(std::move(stream), std::move(model), std::move(pools), std::move(builder),
                     options.draft_context);
   if (options.graph) {
-    CACHALOT_ASSIGN_OR_RETURN(GraphRunner graphs,
-                              NewGraphRunner(device, plan.geometry, options, limits.context));
+    CACHALOT_ASSIGN_OR_RETURN(
+        GraphRunner graphs, NewGraphRunner(device, plan.geometry, options, limits.context, common));
     executor.graphs_ = std::move(graphs);
   }
   const int64_t rows = std::max(kLogitRows, draft_block);
@@ -86,8 +124,9 @@ ModelCaches Executor::caches() const {
   return {all.first(layers), all.subspan(layers)};
 }
 
-Batch Executor::Upload(std::vector<int32_t> ids, StepTables tables, WindowRanges ranges) {
-  return builder_.Build(*stream_, std::move(ids), std::move(tables), std::move(ranges));
+Batch Executor::Upload(std::vector<int32_t> ids, StepTables tables, WindowRanges ranges,
+                       StepLayers layers) {
+  return builder_.Build(*stream_, std::move(ids), std::move(tables), std::move(ranges), layers);
 }
 
 void Executor::Forward(std::vector<int32_t> ids, StepTables tables) {
@@ -130,7 +169,8 @@ Status Executor::Logits(std::span<const int32_t> rows, std::vector<float>* logit
 
 void Executor::ForwardMtp(std::vector<int32_t> next_ids, StepTables tables) {
   WindowRanges ranges = WindowRanges::Causal(tables.positions, config().window);
-  const Batch batch = Upload(std::move(next_ids), std::move(tables), std::move(ranges));
+  const Batch batch =
+      Upload(std::move(next_ids), std::move(tables), std::move(ranges), StepLayers::kDraft);
   model_.ForwardMtp(*stream_, batch, caches());
 }
 
@@ -149,7 +189,8 @@ Result<DsparkDraft> Executor::DraftBlock(int32_t known, StepTables tables) {
                            static_cast<int32_t>(config().dspark->noise_token));
   ids[0] = known;
   WindowRanges ranges = WindowRanges::Block(tables.start_pos[0], block, config().window);
-  const Batch batch = Upload(std::move(ids), std::move(tables), std::move(ranges));
+  const Batch batch =
+      Upload(std::move(ids), std::move(tables), std::move(ranges), StepLayers::kDraft);
   const Tensor logits = logits_.As(DType::kF32, {block, vocab});
   model_.DraftBlock(*stream_, batch, caches(), logits);
 

@@ -37,8 +37,10 @@ struct DsparkDraft {
 
 class Executor {
  public:
-  // Pools as `plan` says. kInvalidArgument for a context that the model has not, or sizes of graphs
-  // that do not rise or are beyond a step. The device outlives the executor.
+  // Config and weights are a checkpoint's; what runs is ConfigOn(device, config) on weights placed
+  // where the device wants them, with pools as `plan` says. kInvalidArgument for a context that the
+  // model has not, or sizes of graphs that do not rise or are beyond a step. The device outlives
+  // the executor.
   static Result<Executor> New(Device& device, ModelConfig config, Weights weights,
                               const CachePlan& plan, const ExecutorOptions& options);
 
@@ -51,9 +53,10 @@ class Executor {
   std::span<const LayerCache> layer_caches() const { return layer_caches_; }
   const GraphStats& graph_stats() const { return graph_stats_; }
 
-  // Puts the metadata of a step on the device, for operators that the caller issues himself. Good
-  // until the next step.
-  Batch Upload(std::vector<int32_t> ids, StepTables tables, WindowRanges ranges);
+  // Begins a step: puts its metadata on the device, for operators that the caller issues himself.
+  // Good until the next step.
+  Batch Upload(std::vector<int32_t> ids, StepTables tables, WindowRanges ranges,
+               StepLayers layers = StepLayers::kBackbone);
 
   // Issues a step and does not wait for it: the stream must have been waited for since the step
   // before, and its faults surface when it is waited for. Ids [T] are in the vocabulary.

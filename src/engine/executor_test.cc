@@ -14,6 +14,7 @@
 #include "backends/cpu/cpu_device.h"
 #include "cache/cache_allocator.h"
 #include "engine/cache_plan.h"
+#include "engine/step_checking_device.h"
 
 namespace cachalot {
 namespace {
@@ -61,11 +62,15 @@ std::vector<int32_t> SomeIds(int64_t count, int64_t seed) {
   return ids;
 }
 
+std::unique_ptr<Device> NewCpu() { return *cpu::NewCpuDevice({.num_threads = 2, .isa = {}}); }
+
 // An executor and an allocator. Runs with the same calls have the same pages.
 class Machine {
  public:
-  Machine(const std::string& golden, const ExecutorOptions& options)
-      : executor_(*NewExecutor(*device_, golden, options)),
+  Machine(const std::string& golden, const ExecutorOptions& options,
+          std::unique_ptr<Device> device = NewCpu())
+      : device_(std::move(device)),
+        executor_(*NewExecutor(*device_, golden, options)),
         cache_(PlanOf(*device_, executor_.config(), options).geometry) {}
 
   Executor& executor() { return executor_; }
@@ -113,6 +118,13 @@ class Machine {
     std::vector<float> logits;
     EXPECT_TRUE(executor_.Logits(rows, &logits));
     return logits;
+  }
+
+  // Room for tokens that are not run.
+  StepRequest Grow(RequestSlot slot, int64_t count) {
+    const StepRequest step = {slot, TokenPos(static_cast<int32_t>(length(slot))), count};
+    EXPECT_TRUE(cache_.Extend(std::vector<Growth>{{.slot = slot, .num_tokens = count}}));
+    return step;
   }
 
   // One token for each.
@@ -163,7 +175,7 @@ class Machine {
     }
   }
 
-  std::unique_ptr<Device> device_ = *cpu::NewCpuDevice({.num_threads = 2, .isa = {}});
+  std::unique_ptr<Device> device_;
   Executor executor_;
   CacheAllocator cache_;
 };
@@ -317,6 +329,42 @@ TEST(Executor, RunsTheMtpBlockAfterAReplay) {
   }
 }
 
+TEST(Executor, TellsTheDeviceOfEveryStepBeforeItsOperators) {
+  StepLog log;
+  Machine machine("native", ByGraph("native", {4}),
+                  std::make_unique<StepCheckingDevice>(NewCpu(), log));
+  const RequestSlot one = machine.Prefill(SomeIds(600, 1));
+  const RequestSlot other = machine.Prefill(SomeIds(130, 2));
+  EXPECT_EQ(log.steps, 3);
+  for (int i = 0; i < 3; ++i) {
+    machine.Decode({one, other});
+  }
+  EXPECT_EQ(log.steps, 6);
+  EXPECT_EQ(log.replays, 2);
+  EXPECT_EQ(log.of_drafts, 0);
+  const StepRequest step = {other, TokenPos(static_cast<int32_t>(machine.length(other)) - 1), 1};
+  machine.executor().ForwardMtp({7}, BuildStepTables(machine.cache(), {&step, 1}));
+  EXPECT_EQ(log.of_drafts, 1);
+  const std::vector<int64_t>& ratios = machine.executor().config().compress_ratios;
+  const int64_t c4_layers = std::ranges::count(ratios, 4);
+  const int64_t c128_layers = std::ranges::count(ratios, 128);
+  EXPECT_EQ(log.attentions, 6 * machine.executor().config().num_layers + 1);
+  EXPECT_EQ(log.compressors, 6 * (2 * c4_layers + c128_layers));
+  EXPECT_EQ(log.indexers, 6 * c4_layers);
+}
+
+TEST(Executor, TellsTheDeviceOfADraftBlock) {
+  StepLog log;
+  Machine machine("dspark", Eager("dspark"), std::make_unique<StepCheckingDevice>(NewCpu(), log));
+  const RequestSlot slot = machine.Prefill(SomeIds(150, 1));
+  const int64_t block = machine.executor().config().dspark->block_size;
+  const int64_t before = log.attentions;
+  const StepRequest step = machine.Grow(slot, block);
+  ASSERT_TRUE(machine.executor().DraftBlock(5, BuildStepTables(machine.cache(), {&step, 1})));
+  EXPECT_EQ(log.of_drafts, 1);
+  EXPECT_EQ(log.attentions - before, machine.executor().config().dspark->num_stages);
+}
+
 TEST(Executor, RefusesSizesOfGraphsThatNoStepHas) {
   const auto device = *cpu::NewCpuDevice({});
   const auto message = [&](std::vector<int64_t> sizes, int64_t step_tokens) {
@@ -374,7 +422,7 @@ TEST(BatchBuilder, KeepsEveryElementOfWideTablesInItsPlace) {
   const auto stream = device->NewStream();
   BatchBuilder builder = *BatchBuilder::New(*device, {.max_requests = 3},
                                             {.tokens = 3, .requests = 3, .context = 6 * 128},
-                                            BatchBuilder::TableWidth::kOfContext);
+                                            BatchBuilder::TableWidth::kOfContext, {});
   std::vector<Tensor> first;
   for (const int32_t pages : {2, 5, 1, 3}) {
     SCOPED_TRACE(pages);

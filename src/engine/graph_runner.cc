@@ -42,7 +42,8 @@ std::vector<int64_t> DefaultCaptureSizes(int64_t most) {
 }
 
 Result<GraphRunner> GraphRunner::New(Device& device, const CacheGeometry& geometry,
-                                     std::vector<int64_t> sizes, int64_t max_context) {
+                                     std::vector<int64_t> sizes, int64_t max_context,
+                                     const StepMetadata& common) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int64_t least = i == 0 ? 1 : sizes[i - 1] + 1;
     if (sizes[i] < least || sizes[i] > kPageTokens) {
@@ -56,7 +57,7 @@ Result<GraphRunner> GraphRunner::New(Device& device, const CacheGeometry& geomet
       BatchBuilder builder,
       BatchBuilder::New(device, geometry,
                         {.tokens = most, .requests = most, .context = max_context},
-                        BatchBuilder::TableWidth::kOfContext));
+                        BatchBuilder::TableWidth::kOfContext, common));
   return GraphRunner(std::move(builder), std::move(sizes), geometry.window);
 }
 

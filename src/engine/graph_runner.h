@@ -27,8 +27,10 @@ std::vector<int64_t> DefaultCaptureSizes(int64_t most);
 class GraphRunner {
  public:
   // `sizes` rise, from 1 to at most a page's rows: the dead write to page 0, each to its own row.
+  // common: as BatchBuilder's.
   static Result<GraphRunner> New(Device& device, const CacheGeometry& geometry,
-                                 std::vector<int64_t> sizes, int64_t max_context);
+                                 std::vector<int64_t> sizes, int64_t max_context,
+                                 const StepMetadata& common);
 
   // Whether every request of the step has one token and there is a graph for so many.
   bool Takes(const StepTables& tables) const;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "engine/cache_plan.h"
+#include "model/place_weights.h"
 
 namespace cachalot {
 namespace {
@@ -30,7 +31,7 @@ Result<ModelRunner> ModelRunner::New(Device& device, ModelConfig config, Weights
   CACHALOT_RETURN_IF_ERROR(CheckContext(config, options.max_context));
   const int64_t draft_block = DraftBlockTokens(config);
   const int64_t step_tokens = std::max(options.max_step_tokens, draft_block);
-  const CacheShape shape = CacheShapeOf(config);
+  const CacheShape shape = CacheShapeOf(ConfigOn(device, config));
   CACHALOT_ASSIGN_OR_RETURN(
       const CachePlan plan,
       PlanForTokens(

@@ -12,9 +12,10 @@ void Compress(const Step& step, const CompressorWeights& weights, bool hadamard,
   const bool overlapping = weights.ratio == 4;
   const Tensor kv = step.TakeF32({step.num_tokens(), weights.wkv.rows});
   const Tensor score = step.TakeF32({step.num_tokens(), weights.wgate.rows});
-  step.stream.Linear({.x = x, .w = weights.wkv, .y = kv});
-  step.stream.Linear({.x = x, .w = weights.wgate, .y = score});
   step.stream.Compressor({
+      .x = x,
+      .wkv = weights.wkv,
+      .wgate = weights.wgate,
       .kv = kv,
       .score = score,
       .ratio = weights.ratio,

@@ -34,6 +34,8 @@ class Model {
 
   const ModelConfig& config() const { return *config_; }
   const Weights& weights() const { return *weights_; }
+  // Good as long as the model, moved or not.
+  RopeTable RopeForRatio(int64_t ratio) const { return rope_->ForRatio(ratio); }
 
   // Runs the layers; streams [T, hc, d] is left in the model's own memory until the next Forward.
   // Of a DSpark checkpoint it also stores the draft's context where keep_draft_context is set.

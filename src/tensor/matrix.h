@@ -1,6 +1,8 @@
 // Matrix: a weight [rows, cols] as its checkpoint stores it, and what the stored bytes mean.
 #pragma once
 
+#include <span>
+
 #include "tensor/tensor.h"
 
 namespace cachalot {
@@ -39,5 +41,8 @@ const char* NameOf(MatrixFormat format);
 
 // Element (row, col) as a float: the definition of the formats, for references and tests.
 float ElementOf(const Matrix& matrix, int64_t row, int64_t col);
+
+// A whole row of elements, sooner. `values` holds matrix.cols.
+void ReadRow(const Matrix& matrix, int64_t row, std::span<float> values);
 
 }  // namespace cachalot

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kFp8Block = 64;
 constexpr int64_t kFp4Block = 32;
+constexpr int64_t kInt8ScaleBytes = 2;  // a float16
 
 int64_t RoundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
@@ -80,19 +81,16 @@ void DecodeFp4(const RowLayout& layout, const uint8_t* row, std::span<float> val
   }
 }
 
-void EncodeInt8(const RowLayout& layout, std::span<const float> values, uint8_t* row) {
-  const float scale =
-      QuantiseInt8(values, {reinterpret_cast<int8_t*>(row), static_cast<size_t>(layout.width)});
-  const uint16_t kept = FloatToF16(scale);
-  std::memcpy(row + layout.width, &kept, sizeof(kept));
+void EncodeInt8(std::span<const float> values, int8_t* codes, void* scale) {
+  const uint16_t kept = FloatToF16(QuantiseInt8(values, {codes, values.size()}));
+  std::memcpy(scale, &kept, sizeof(kept));
 }
 
-void DecodeInt8(const RowLayout& layout, const uint8_t* row, std::span<float> values) {
+void DecodeInt8(const int8_t* codes, const void* scale, std::span<float> values) {
   uint16_t kept = 0;
-  std::memcpy(&kept, row + layout.width, sizeof(kept));
-  for (int64_t i = 0; i < layout.width; ++i) {
-    values[static_cast<size_t>(i)] =
-        static_cast<float>(static_cast<int8_t>(row[i])) * F16ToFloat(kept);
+  std::memcpy(&kept, scale, sizeof(kept));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(codes[i]) * F16ToFloat(kept);
   }
 }
 
@@ -109,12 +107,15 @@ int64_t RowLayout::bytes() const {
     case RowFormat::kFp4:
       return width / 2 + width / kFp4Block;
     case RowFormat::kInt8:
-      return width + 2;
+      return width + kInt8ScaleBytes;
   }
   return 0;
 }
 
 bool RowLayout::consistent() const {
+  if (planar && format != RowFormat::kInt8) {
+    return false;
+  }
   switch (format) {
     case RowFormat::kF32:
       return true;
@@ -132,6 +133,7 @@ bool RowLayout::consistent() const {
 
 void EncodeRow(const RowLayout& layout, std::span<const float> values, void* row) {
   CACHALOT_CHECK_EQ(static_cast<int64_t>(values.size()), layout.width);
+  CACHALOT_CHECK(!layout.planar, "a planar row has no address of its own");
   auto* bytes = static_cast<uint8_t*>(row);
   switch (layout.format) {
     case RowFormat::kFp8Bf16:
@@ -139,7 +141,7 @@ void EncodeRow(const RowLayout& layout, std::span<const float> values, void* row
     case RowFormat::kFp4:
       return EncodeFp4(layout, values, bytes);
     case RowFormat::kInt8:
-      return EncodeInt8(layout, values, bytes);
+      return EncodeInt8(values, reinterpret_cast<int8_t*>(bytes), bytes + layout.width);
     case RowFormat::kF32:
     case RowFormat::kBf16:
       break;
@@ -158,6 +160,7 @@ void EncodeRow(const RowLayout& layout, std::span<const float> values, void* row
 
 void DecodeRow(const RowLayout& layout, const void* row, std::span<float> values) {
   CACHALOT_CHECK_EQ(static_cast<int64_t>(values.size()), layout.width);
+  CACHALOT_CHECK(!layout.planar, "a planar row has no address of its own");
   const auto* bytes = static_cast<const uint8_t*>(row);
   switch (layout.format) {
     case RowFormat::kF32:
@@ -175,8 +178,41 @@ void DecodeRow(const RowLayout& layout, const void* row, std::span<float> values
     case RowFormat::kFp4:
       return DecodeFp4(layout, bytes, values);
     case RowFormat::kInt8:
-      return DecodeInt8(layout, bytes, values);
+      return DecodeInt8(reinterpret_cast<const int8_t*>(bytes), bytes + layout.width, values);
   }
+}
+
+int8_t* RowPool::int8_values(int64_t index) const {
+  auto* bytes = static_cast<int8_t*>(data);
+  if (!layout.planar) {
+    return bytes + index * layout.bytes();
+  }
+  return bytes + index / plane_rows * plane_rows * layout.bytes() +
+         index % plane_rows * layout.width;
+}
+
+void* RowPool::int8_scale(int64_t index) const {
+  if (!layout.planar) {
+    return int8_values(index) + layout.width;
+  }
+  auto* page = static_cast<int8_t*>(data) + index / plane_rows * plane_rows * layout.bytes();
+  return page + plane_rows * layout.width + index % plane_rows * kInt8ScaleBytes;
+}
+
+void EncodeRow(const RowPool& pool, int64_t index, std::span<const float> values) {
+  if (!pool.layout.planar) {
+    return EncodeRow(pool.layout, values, pool.row(index));
+  }
+  CACHALOT_CHECK_EQ(static_cast<int64_t>(values.size()), pool.layout.width);
+  EncodeInt8(values, pool.int8_values(index), pool.int8_scale(index));
+}
+
+void DecodeRow(const RowPool& pool, int64_t index, std::span<float> values) {
+  if (!pool.layout.planar) {
+    return DecodeRow(pool.layout, pool.row(index), values);
+  }
+  CACHALOT_CHECK_EQ(static_cast<int64_t>(values.size()), pool.layout.width);
+  DecodeInt8(pool.int8_values(index), pool.int8_scale(index), values);
 }
 
 }  // namespace cachalot

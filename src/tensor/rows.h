@@ -51,7 +51,7 @@ struct RowPool {
   void* data = nullptr;
   RowLayout layout;
   int64_t num_rows = 0;
-  int64_t plane_rows = 0;  // rows of a page of planes; 0: row by row
+  int64_t plane_rows = 0;  // rows of a page; 0 where the layout is not planar
 
   bool empty() const { return data == nullptr; }
   // Not of a planar pool.

@@ -31,6 +31,9 @@ class CpuStream final : public Stream {
 #include "device/operators.def"
 #undef CACHALOT_OPERATOR
 
+  void BeginStep(const StepMetadata&) override {
+    CACHALOT_CHECK(!recorder_.recording(), "a step begins in a capture");
+  }
   void Upload(const void* host, Tensor device) override {
     CACHALOT_CHECK(!recorder_.recording(), "an upload in a capture");
     if (device.bytes() > 0) {

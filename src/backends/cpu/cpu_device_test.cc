@@ -101,6 +101,7 @@ TEST_F(CaptureDeathTest, TakesNothingOfTheHost) {
   EXPECT_DEATH(stream_->EndCapture(), "did not begin");
   stream_->BeginCapture();
   EXPECT_DEATH(stream_->Upload(&value, device), "an upload in a capture");
+  EXPECT_DEATH(stream_->BeginStep({}), "a step begins in a capture");
   EXPECT_DEATH(stream_->Download(device, &value), "a download in a capture");
   EXPECT_DEATH((void)stream_->Synchronize(), "a wait in a capture");
   EXPECT_DEATH(stream_->BeginCapture(), "a capture in a capture");

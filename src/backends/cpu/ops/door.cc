@@ -48,6 +48,7 @@ void CheckPool(const RowPool& pool, int64_t width, const char* field) {
   CACHALOT_CHECK(pool.layout.width == width, "{} has rows of {}, expected {}", field,
                  pool.layout.width, width);
   CACHALOT_CHECK(pool.layout.consistent(), "{}: its format loses its rounding", field);
+  CACHALOT_CHECK(!pool.layout.planar, "{} is planar, expected row by row", field);
 }
 
 void CheckIndices(const Tensor& indices, int64_t limit, const char* field) {

@@ -15,6 +15,7 @@ CACHALOT_VARIANTS_TEST(Compressor, "compressor")
 
 // The definition over a whole sequence at once, for entries kept as they are.
 struct Sequence {
+  CompressorParams products;
   Tensor kv;
   Tensor score;
   Tensor ape;
@@ -26,8 +27,11 @@ struct Sequence {
 
 Sequence MakeSequence(ProblemData& data, int64_t tokens, int64_t ratio, int64_t width) {
   const int64_t row = ratio == 4 ? 2 * width : width;
-  return {data.Normal({tokens, row}),
-          data.Normal({tokens, row}, 2),
+  CompressorParams products;
+  SetProducts(products, tokens, row, data);
+  return {products,
+          products.kv,
+          products.score,
           data.Normal({ratio, row}),
           data.Normal({width}, 0.3, 1),
           data.Rope(width / 2),
@@ -86,7 +90,7 @@ void ExpectWholeSequence(const Sequence& s, bool hadamard, int64_t state_span,
                          const std::vector<int64_t>& steps, ProblemData& data) {
   Context context(2, Isa::kRef);
   const int64_t tokens = s.kv.shape[0];
-  CompressorParams params;
+  CompressorParams params = s.products;
   params.ratio = s.ratio;
   params.ape = s.ape;
   params.norm = s.norm;
@@ -103,8 +107,9 @@ void ExpectWholeSequence(const Sequence& s, bool hadamard, int64_t state_span,
   size_t next = 0;
   for (int64_t begin = 0; begin < tokens;) {
     const int64_t end = std::min(begin + steps[next++ % steps.size()], tokens);
-    params.kv = s.kv.Rows(begin, end);
-    params.score = s.score.Rows(begin, end);
+    params.x = s.products.x.Rows(begin, end);
+    params.kv = data.Unwritten(DType::kF32, {end - begin, s.kv.shape[1]});
+    params.score = data.Unwritten(DType::kF32, {end - begin, s.kv.shape[1]});
     params.requests =
         data.Requests({{static_cast<int32_t>(begin), static_cast<int32_t>(end - begin)}});
     std::vector<int32_t> slots;
@@ -140,9 +145,7 @@ TEST(Compressor, LeavesTheRowsOfTheLastTokensInTheRing) {
   ProblemData data(4);
   Context context(1, Isa::kRef);
   const Sequence s = MakeSequence(data, 11, 4, 32);
-  CompressorParams params;
-  params.kv = s.kv;
-  params.score = s.score;
+  CompressorParams params = s.products;
   params.ratio = 4;
   params.ape = s.ape;
   params.norm = s.norm;
@@ -182,6 +185,12 @@ TEST(CompressorDeathTest, RefusesEntriesPagesAndRequestsThatDoNotFit) {
   CompressorParams params = made->params;
   params.entry_slots = params.entry_slots.Rows(0, 1);
   EXPECT_DEATH(Compressor(params, context), "entry_slots is \\[1\\], expected at least 3");
+  params = made->params;
+  params.x = params.x.Rows(0, 2);
+  EXPECT_DEATH(Compressor(params, context), "y is \\[9, 128\\], expected \\[2, 128\\]");
+  params = made->params;
+  params.pool.layout = {RowFormat::kInt8, RowRounding::kInt8, 64, 0, /*planar=*/true};
+  EXPECT_DEATH(Compressor(params, context), "pool is planar, expected row by row");
   params = made->params;
   params.ratio = 8;
   EXPECT_DEATH(Compressor(params, context), "ratio is 8, expected 4 or 128");

@@ -47,6 +47,9 @@ void Compressor(const CompressorParams& params, Context& context) {
   CACHALOT_CHECK(params.entry_slots.shape[0] >= closed, "entry_slots is {}, expected at least {}",
                  params.entry_slots.shape.ToString(), closed);
   CheckIndices(params.entry_slots.Rows(0, closed), params.pool.num_rows, "entry_slots");
+  // The variants begin where the two products are there.
+  Linear({.x = params.x, .w = params.wkv, .y = params.kv}, context);
+  Linear({.x = params.x, .w = params.wgate, .y = params.score}, context);
   RunFirst(CompressorVariants(), params, context);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace cachalot::cpu {
 namespace {
@@ -28,6 +29,27 @@ int64_t ClosedEntries(const Requests& requests, int64_t ratio) {
   return closed;
 }
 
+// [rows, cols] of multiples of 1/8 up to `most` of them.
+Tensor Eighths(int64_t rows, int64_t cols, int64_t most, ProblemData& data) {
+  std::vector<float> values(static_cast<size_t>(rows * cols));
+  for (float& value : values) {
+    value = static_cast<float>(data.Between(-most, most)) / 8;
+  }
+  return data.Floats({rows, cols}, values);
+}
+
+Tensor ProductOf(const Tensor& x, const Matrix& w, ProblemData& data) {
+  std::vector<float> y;
+  for (int64_t t = 0; t < x.shape[0]; ++t) {
+    for (int64_t row = 0; row < w.rows; ++row) {
+      const float* left = x.As<float>() + t * w.cols;
+      y.push_back(
+          std::inner_product(left, left + w.cols, w.values.As<float>() + row * w.cols, 0.0F));
+    }
+  }
+  return data.Floats({x.shape[0], w.rows}, y);
+}
+
 void Fill(const Spec& spec, Case<CompressorParams>& made) {
   ProblemData& data = made.data;
   CompressorParams& params = made.params;
@@ -39,8 +61,7 @@ void Fill(const Spec& spec, Case<CompressorParams>& made) {
     last = std::max<int64_t>(last, start + count);
   }
   made.tokens += spec.inert;
-  params.kv = data.Normal({made.tokens, row_width});
-  params.score = data.Normal({made.tokens, row_width}, 2);
+  SetProducts(params, made.tokens, row_width, data);
   params.ratio = spec.ratio;
   params.ape = data.Normal({spec.ratio, row_width});
   params.norm = data.Normal({width}, 0.3, 1);
@@ -64,6 +85,16 @@ void Fill(const Spec& spec, Case<CompressorParams>& made) {
 }
 
 }  // namespace
+
+void SetProducts(CompressorParams& params, int64_t tokens, int64_t row_width, ProblemData& data) {
+  constexpr int64_t kCols = 16;
+  // Values of kv are about 1 in size, scores about 2.
+  params.x = Eighths(tokens, kCols, 8, data);
+  params.wkv = {MatrixFormat::kF32, row_width, kCols, Eighths(row_width, kCols, 6, data), {}};
+  params.wgate = {MatrixFormat::kF32, row_width, kCols, Eighths(row_width, kCols, 12, data), {}};
+  params.kv = ProductOf(params.x, params.wkv, data);
+  params.score = ProductOf(params.x, params.wgate, data);
+}
 
 std::vector<Problem<CompressorParams>> CompressorProblems() {
   const RowLayout plain{RowFormat::kF32, RowRounding::kNone, 64, 0};
@@ -127,6 +158,7 @@ CompressorParams Slice(const CompressorParams& params, int64_t begin, int64_t en
     return closed;
   };
   CompressorParams part = params;
+  part.x = params.x.Rows(begin, end);
   part.kv = params.kv.Rows(begin, end);
   part.score = params.score.Rows(begin, end);
   part.requests = data.Slice(params.requests, begin, end);
