@@ -4,6 +4,7 @@
 
 #include "backends/ascend/ascend_weight_placer.h"
 #include "backends/ascend/runtime_device.h"
+#include "base/log.h"
 
 namespace cachalot::ascend {
 namespace {
@@ -57,6 +58,8 @@ Result<std::unique_ptr<Device>> NewAscendDevice(const AscendOptions& options) {
   CACHALOT_ASSIGN_OR_RETURN(std::shared_ptr<const Libraries> libraries,
                             Libraries::Load(options.libraries));
   CACHALOT_RETURN_IF_ERROR(libraries->Require(kNeeded));
+  spdlog::debug("ascend: operators of the {} package\n{}", NameOf(libraries->flavour()),
+                libraries->Table());
   CACHALOT_ASSIGN_OR_RETURN(std::shared_ptr<RuntimeDevice> runtime,
                             RuntimeDevice::Open(std::move(libraries), options.ordinal));
   return std::make_unique<AscendDevice>(std::move(runtime), options.stream);

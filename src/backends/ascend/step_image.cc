@@ -34,6 +34,16 @@ struct StatePlaces {
   }
 };
 
+// Whether a token sees keys behind its own position, as those of a block of drafts do.
+bool SeesAhead(const StepMetadata& step) {
+  for (size_t t = 0; t < step.positions.size(); ++t) {
+    if (step.key_end[t] > step.positions[t] + 1) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::span<const int32_t> StepImage::Ints(const StepField& field) const {
@@ -70,7 +80,16 @@ RotaryRows& StepImage::RowsOf(const RopeTable& table) {
 void StepImage::Build(const StepMetadata& step) {
   LayOut(step);
   bytes_.assign(static_cast<size_t>(used_), std::byte{0});
-  FillRequests(step);
+  if (fields_.block) {
+    FillBlock(step);
+  } else {
+    FillRequests(step);
+  }
+  int32_t* slots = MutableInts(fields_.window_slots);
+  for (const int32_t slot : step.window_slots) {
+    *slots++ = static_cast<int32_t>(slot / step.window_page_rows);
+    *slots++ = static_cast<int32_t>(slot % step.window_page_rows);
+  }
   FillRotary(step);
   FillCompression(step, fields_.c4);
   FillCompression(step, fields_.c128);
@@ -84,12 +103,13 @@ void StepImage::LayOut(const StepMetadata& step) {
   fields_ = {};
   StepFields& f = fields_;
   f.tokens = step.num_tokens();
-  f.requests = step.num_requests();
+  f.block = SeesAhead(step);
+  f.requests = f.block ? f.tokens : step.num_requests();
   f.shape = step.shape;
   f.window_page_rows = step.window_page_rows;
   f.window_left = step.shape.window - 1;
   f.most_tokens = 1;
-  for (int64_t b = 0; b < f.requests; ++b) {
+  for (int64_t b = 0; !f.block && b < f.requests; ++b) {
     const auto i = static_cast<size_t>(b);
     f.most_tokens =
         std::max<int64_t>(f.most_tokens, step.query_starts[i + 1] - step.query_starts[i]);
@@ -100,6 +120,10 @@ void StepImage::LayOut(const StepMetadata& step) {
   f.new_tokens = Take({f.requests});
   f.start_pos = Take({f.requests});
   f.window_slots = Take({f.tokens, 2});
+  if (f.block) {
+    CACHALOT_CHECK(!step.shape.has_c4 && !step.shape.has_c128, "a block of drafts with entries");
+    f.window_pages = Take({f.requests, step.window_pages.columns});
+  }
   f.window_schedule = Take({kScheduleWords});
   f.c4_schedule = Take({kScheduleWords});
   f.c128_schedule = Take({kScheduleWords});
@@ -169,10 +193,31 @@ void StepImage::FillRequests(const StepMetadata& step) {
     fields_.longest = std::max<int64_t>(fields_.longest, kv_lengths[b]);
   }
   CACHALOT_CHECK(nobodys == 0, "{} tokens of a step belong to no request", nobodys);
-  int32_t* slots = MutableInts(fields_.window_slots);
-  for (size_t t = 0; t < step.window_slots.size(); ++t) {
-    slots[2 * t] = static_cast<int32_t>(step.window_slots[t] / step.window_page_rows);
-    slots[2 * t + 1] = static_cast<int32_t>(step.window_slots[t] % step.window_page_rows);
+}
+
+// The last of a token's keys stands for its position, and the window goes back from there.
+void StepImage::FillBlock(const StepMetadata& step) {
+  int32_t* table = MutableInts(fields_.window_pages);
+  const int64_t columns = step.window_pages.columns;
+  for (int64_t b = 0; b < step.num_requests(); ++b) {
+    for (auto t = step.query_starts[static_cast<size_t>(b)];
+         t < step.query_starts[static_cast<size_t>(b) + 1]; ++t) {
+      const auto i = static_cast<size_t>(t);
+      const int32_t begin = step.key_begin[i];
+      const int32_t end = step.key_end[i];
+      MutableInts(fields_.query_starts)[t + 1] = MutableInts(fields_.query_ends)[t] = t + 1;
+      MutableInts(fields_.kv_lengths)[t] = end;
+      MutableInts(fields_.new_tokens)[t] = 1;
+      MutableInts(fields_.start_pos)[t] = end - 1;
+      table = std::copy_n(step.window_pages.values.begin() + b * columns, columns, table);
+      fields_.longest = std::max<int64_t>(fields_.longest, end);
+      fields_.window_left =
+          t == 0 ? end - 1 - begin : std::max<int64_t>(fields_.window_left, end - 1 - begin);
+    }
+  }
+  for (size_t t = 0; t < step.ids.size(); ++t) {
+    CACHALOT_CHECK_EQ(std::max<int64_t>(step.key_end[t] - 1 - fields_.window_left, 0),
+                      step.key_begin[t]);
   }
 }
 

@@ -21,7 +21,8 @@ struct StepImageOptions {
 };
 
 // T tokens of B requests, every request with at least one token: those without (the padding of a
-// recorded step) are given one of the tokens that belong to nobody each, at position 0.
+// recorded step) are given one of the tokens that belong to nobody each, at position 0. Where tokens
+// see others than those up to their own (a block of drafts), each is a request of its own.
 //
 // Fields are byte offsets in the image; I32 where not said.
 struct StepField {
@@ -68,6 +69,7 @@ struct StepFields {
   int64_t most_tokens = 0;  // of a request
   int64_t longest = 0;      // of kv_lengths
   int64_t window_page_rows = 0;
+  bool block = false;       // whether tokens are requests
   int64_t window_left = 0;  // positions before its own that a token sees
   StepShape shape;
   StepField query_starts;  // [B + 1]
@@ -104,6 +106,7 @@ class StepImage {
   void LayOut(const StepMetadata& step);
   void LayOut(CompressionFields& fields, int64_t ratio, int64_t rope_dim);
   void FillRequests(const StepMetadata& step);
+  void FillBlock(const StepMetadata& step);
   void FillRotary(const StepMetadata& step);
   void FillCompression(const StepMetadata& step, CompressionFields& fields);
   void FillSchedules();

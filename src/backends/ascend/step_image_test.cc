@@ -112,6 +112,24 @@ TEST(StepImage, KeepsOfARingTheLastTokenOfEachRow) {
               ElementsAre(12, 13, 14, 15, 8, 9, 10, 11));
 }
 
+TEST(StepImage, MakesARequestOfEachTokenOfADraftBlock) {
+  StepShape shape = TestShape();
+  shape.has_c4 = shape.has_c128 = false;
+  const TestStep step(shape, {{300, 3}});
+  StepMetadata block = step.metadata();
+  const std::vector<int32_t> begin(3, 172);
+  const std::vector<int32_t> end(3, 303);
+  block.key_begin = begin;
+  block.key_end = end;
+  StepImage image({.cores = 24, .host_schedules = true});
+  image.Build(block);
+  const StepFields& f = image.fields();
+  EXPECT_THAT(Ints(image, f.query_starts), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(Ints(image, f.kv_lengths), ElementsAre(303, 303, 303));
+  EXPECT_EQ(f.window_left, 130);
+  EXPECT_THAT(Ints(image, f.window_pages), ElementsAre(1, 2, 3, 1, 2, 3, 1, 2, 3));
+}
+
 TEST(StepImage, PutsFieldsOfEqualStepsInOnePlace) {
   StepImage image({.cores = 24, .host_schedules = true});
   image.Build(TestStep(TestShape(), {{7, 1}, {300, 1}, {0, 0}}).metadata());

@@ -25,6 +25,7 @@ void RunAttention(OpContext& context, const AttentionParams& params) {
   const double scale = 1 / std::sqrt(static_cast<double>(params.q.shape[2]));
   const bool compressed = params.ratio > 0;
   const View window = PoolView(params.window, params.window_page_rows);
+  const Tensor window_pages = f.block ? step.Ints(f.window_pages) : params.window_pages;
   const View entries = compressed ? PoolView(params.entries, params.page_entries) : View();
   const View entry_pages = compressed ? View(params.entry_pages) : View();
   const View selected = params.selected.empty()
@@ -37,14 +38,14 @@ void RunAttention(OpContext& context, const AttentionParams& params) {
                                                     : f.window_schedule;
   if (context.custom()) {
     Call(context.stream, context.symbols().SparseAttnSharedkv, params.q, window, entries, nullptr,
-         selected, params.window_pages, entry_pages, step.Ints(f.query_starts), nullptr, nullptr,
-         nullptr, step.Ints(f.kv_lengths), params.sink, step.Ints(schedule), scale, ratio, kBand,
-         kCausal, 0, 0, f.window_left, 0, "TND", "PA_ND", false, params.o, View::Empty(ACL_FLOAT));
+         selected, window_pages, entry_pages, step.Ints(f.query_starts), nullptr, nullptr, nullptr,
+         step.Ints(f.kv_lengths), params.sink, step.Ints(schedule), scale, ratio, kBand, kCausal, 0,
+         0, f.window_left, 0, "TND", "PA_ND", false, params.o, View::Empty(ACL_FLOAT));
     return;
   }
   Call(context.stream, context.symbols().SparseFlashMla, params.q, window, entries, nullptr,
-       selected, params.window_pages, entry_pages, step.Ints(f.query_starts), nullptr, nullptr,
-       nullptr, step.Ints(f.kv_lengths), compressed ? step.Ints(c.lengths) : Tensor(),
+       selected, window_pages, entry_pages, step.Ints(f.query_starts), nullptr, nullptr, nullptr,
+       step.Ints(f.kv_lengths), compressed ? step.Ints(c.lengths) : Tensor(),
        compressed ? step.Ints(c.residual) : Tensor(), nullptr, nullptr, params.sink,
        step.Ints(schedule), scale, ratio, kBand, kCausal, f.window_left, 0, "TND", "PA_BBND", 1,
        false, params.o, nullptr);
