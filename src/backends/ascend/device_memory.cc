@@ -7,8 +7,6 @@
 namespace cachalot::ascend {
 namespace {
 
-constexpr int64_t kAlignment = 64;
-constexpr int64_t kReadBehind = 32;  // kernels read whole blocks of 32 bytes past the end
 constexpr int64_t kLeastBlock = 1 << 20;
 
 constexpr int64_t RoundUp(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -48,7 +46,7 @@ PinnedBlock::~PinnedBlock() {
 }
 
 Result<std::byte*> StreamArena::Take(int64_t bytes, bool may_grow) {
-  const int64_t size = RoundUp(RoundUp(bytes, kReadBehind) + kReadBehind, kAlignment);
+  const int64_t size = RoundUp(PaddedSize(bytes), kDeviceAlignment);
   const int64_t capacity = block_ == nullptr ? 0 : block_->bytes();
   if (used_ + size > capacity) {
     if (!may_grow) {

@@ -14,6 +14,16 @@ namespace cachalot::ascend {
 
 class RuntimeDevice;
 
+// Of device memory: where pieces begin, and what kernels may read behind their end, as they read
+// whole blocks.
+inline constexpr int64_t kDeviceAlignment = 64;
+inline constexpr int64_t kReadBehind = 32;
+
+// The bytes that a piece of so many takes with what may be read behind it.
+constexpr int64_t PaddedSize(int64_t bytes) {
+  return (bytes + kReadBehind - 1) / kReadBehind * kReadBehind + kReadBehind;
+}
+
 // Device memory with undefined content. Freed at once when the last owner goes: work that uses it
 // must be over.
 class DeviceBlock {

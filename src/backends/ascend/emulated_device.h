@@ -2,66 +2,36 @@
 // that stand on the host and on the device.
 #pragma once
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "ascend_emulator.h"
 #include "backends/ascend/ascend_device.h"
+#include "backends/ascend/emulator_scene.h"
 #include "device/device.h"
 
 namespace cachalot::ascend {
 
-class Emulator {
+class Emulator : public EmulatorScene {
  public:
   using Settings = std::vector<std::pair<std::string, std::string>>;
 
-  // All limits on sizes lifted, and these settings. Nothing of an earlier one may be alive.
-  explicit Emulator(const Settings& settings) {
-    Control<void()>("ascend_emulator_reset")();
-    Control<void()>("ascend_emulator_set_defaults")();
-    Set("print", "0");
-    Set("small_models", "1");
+  // All limits on sizes lifted, and these settings.
+  explicit Emulator(const Settings& settings) : EmulatorScene({{"small_models", "1"}}) {
     for (const auto& [name, value] : settings) {
-      Set(name, value);
+      Set({{name.c_str(), value}});
     }
-  }
-  // What a program did wrong is a failure of the test.
-  ~Emulator() { EXPECT_THAT(Reports(), ::testing::IsEmpty()); }
-
-  void Set(const std::string& name, const std::string& value) {
-    const char* why = Control<const char*(const char*, const char*)>("ascend_emulator_set")(
-        name.c_str(), value.c_str());
-    EXPECT_EQ(why, nullptr) << why;
-  }
-
-  static std::vector<std::string> Reports() {
-    std::vector<std::string> reports;
-    const size_t count = Control<size_t()>("ascend_emulator_report_count")();
-    for (size_t i = 0; i < count; ++i) {
-      reports.emplace_back(Control<const char*(size_t)>("ascend_emulator_report")(i));
-    }
-    Control<void()>("ascend_emulator_clear_reports")();
-    return reports;
   }
 
   Result<std::unique_ptr<Device>> Open(AscendOptions options = {}) const {
-    options.libraries.path = CACHALOT_EMULATOR;
+    options.libraries.path = ASCEND_EMULATOR_LIBRARY;
     return NewAscendDevice(options);
-  }
-
- private:
-  template <typename Function>
-  static Function* Control(const char* name) {
-    static void* const library = dlopen(CACHALOT_EMULATOR, RTLD_NOW | RTLD_LOCAL);
-    return reinterpret_cast<Function*>(dlsym(library, name));
   }
 };
 

@@ -14,11 +14,8 @@ namespace cachalot::ascend {
 
 // Which operators serve where a custom package and the standard library have one each.
 enum class Flavour { kCustom, kStandard };
-enum class FlavourChoice {
-  kAuto,
-  kCustom,
-  kStandard
-};  // kAuto: the custom package, if there is one
+// kAuto: the custom package, where there is one.
+enum class FlavourChoice { kAuto, kCustom, kStandard };
 
 const char* NameOf(Flavour flavour);
 // "auto", "custom" or "standard".

@@ -3,73 +3,49 @@
 namespace cachalot::ascend {
 namespace {
 
-aclTensor* Create(const SymbolTable& symbols, const View& view) {
+// Null for what is absent.
+aclTensor* MakeTensor(const SymbolTable& symbols, const View& view) {
+  if (view.absent()) {
+    return nullptr;
+  }
   return symbols.aclCreateTensor(view.dims.data(), static_cast<uint64_t>(view.rank), view.dtype,
                                  view.strides.data(), view.offset, view.format, view.storage.data(),
                                  static_cast<uint64_t>(view.storage_rank), view.data);
 }
 
-}  // namespace
-
-TensorArgument::TensorArgument(const SymbolTable& symbols, const View& view) : symbols_(symbols) {
-  if (!view.absent()) {
-    tensor_ = Create(symbols, view);
-    ok_ = tensor_ != nullptr;
+aclTensorList* MakeList(const SymbolTable& symbols, const View& only) {
+  const aclTensor* const tensor = MakeTensor(symbols, only);
+  if (tensor == nullptr) {
+    return nullptr;
   }
+  aclTensorList* list = symbols.aclCreateTensorList(&tensor, 1);
+  if (list == nullptr) {
+    symbols.aclDestroyTensor(tensor);
+  }
+  return list;
 }
 
-TensorArgument::~TensorArgument() {
-  if (tensor_ != nullptr) {
-    symbols_.aclDestroyTensor(tensor_);
-  }
-}
-
-TensorListArgument::TensorListArgument(const SymbolTable& symbols, const View& only)
-    : symbols_(symbols) {
-  if (only.absent()) {
-    return;
-  }
-  const aclTensor* const tensor = Create(symbols, only);
-  if (tensor != nullptr) {
-    list_ = symbols.aclCreateTensorList(&tensor, 1);
-    if (list_ == nullptr) {
-      symbols.aclDestroyTensor(tensor);
-    }
-  }
-  ok_ = list_ != nullptr;
-}
-
-TensorListArgument::~TensorListArgument() {
-  if (list_ != nullptr) {
-    symbols_.aclDestroyTensorList(list_);  // and its tensor
-  }
-}
-
-IntArrayArgument::IntArrayArgument(const SymbolTable& symbols, const Ints& ints)
-    : symbols_(symbols), array_(symbols.aclCreateIntArray(ints.values.data(), ints.count)) {
-  ok_ = array_ != nullptr;
-}
-
-IntArrayArgument::~IntArrayArgument() {
-  if (array_ != nullptr) {
-    symbols_.aclDestroyIntArray(array_);
-  }
-}
-
-ScalarArgument::ScalarArgument(const SymbolTable& symbols, const Scalar& scalar)
-    : symbols_(symbols) {
+aclScalar* MakeScalar(const SymbolTable& symbols, const Scalar& scalar) {
+  CACHALOT_CHECK(scalar.dtype == ACL_FLOAT || scalar.dtype == ACL_INT64);
   auto real = static_cast<float>(scalar.value);
   auto integer = static_cast<int64_t>(scalar.value);
-  CACHALOT_CHECK(scalar.dtype == ACL_FLOAT || scalar.dtype == ACL_INT64);
   void* value = scalar.dtype == ACL_FLOAT ? static_cast<void*>(&real) : &integer;
-  scalar_ = symbols.aclCreateScalar(value, scalar.dtype);
+  return symbols.aclCreateScalar(value, scalar.dtype);
 }
 
-ScalarArgument::~ScalarArgument() {
-  if (scalar_ != nullptr) {
-    symbols_.aclDestroyScalar(scalar_);
-  }
-}
+}  // namespace
+
+TensorArgument::TensorArgument(const SymbolTable& symbols, const View& view)
+    : Made(symbols, !view.absent(), MakeTensor(symbols, view)) {}
+
+TensorListArgument::TensorListArgument(const SymbolTable& symbols, const View& only)
+    : Made(symbols, !only.absent(), MakeList(symbols, only)) {}
+
+IntArrayArgument::IntArrayArgument(const SymbolTable& symbols, const Ints& ints)
+    : Made(symbols, true, symbols.aclCreateIntArray(ints.values.data(), ints.count)) {}
+
+ScalarArgument::ScalarArgument(const SymbolTable& symbols, const Scalar& scalar)
+    : Made(symbols, true, MakeScalar(symbols, scalar)) {}
 
 bool MayCall(RuntimeStream& stream, const char* name, bool bound) {
   if (stream.faulted()) {

@@ -63,66 +63,48 @@ class Argument {
   P value_;
 };
 
-class TensorArgument {
+// What the library makes of an argument and destroys after the call. Null where none was wanted.
+template <typename T, auto kDestroy>
+class Made {
  public:
+  Made(const Made&) = delete;
+  Made& operator=(const Made&) = delete;
+  T* get() const { return made_; }
+  bool ok() const { return made_ != nullptr || !wanted_; }
+
+ protected:
+  Made(const SymbolTable& symbols, bool wanted, T* made)
+      : symbols_(symbols), wanted_(wanted), made_(made) {}
+  ~Made() {
+    if (made_ != nullptr) {
+      (symbols_.*kDestroy)(made_);
+    }
+  }
+
+ private:
+  const SymbolTable& symbols_;
+  bool wanted_;
+  T* made_;
+};
+
+struct TensorArgument : Made<aclTensor, &SymbolTable::aclDestroyTensor> {
   TensorArgument(const SymbolTable& symbols, const View& view);
-  TensorArgument(const SymbolTable& symbols, std::nullptr_t) : symbols_(symbols) {}
-  ~TensorArgument();
-  TensorArgument(const TensorArgument&) = delete;
-  TensorArgument& operator=(const TensorArgument&) = delete;
-  aclTensor* get() const { return tensor_; }
-  bool ok() const { return ok_; }
-
- private:
-  const SymbolTable& symbols_;
-  aclTensor* tensor_ = nullptr;
-  bool ok_ = true;
+  TensorArgument(const SymbolTable& symbols, std::nullptr_t) : Made(symbols, false, nullptr) {}
 };
 
-class TensorListArgument {
- public:
+// Destroying a list destroys its tensors.
+struct TensorListArgument : Made<aclTensorList, &SymbolTable::aclDestroyTensorList> {
   TensorListArgument(const SymbolTable& symbols, const View& only);
-  TensorListArgument(const SymbolTable& symbols, std::nullptr_t) : symbols_(symbols) {}
-  ~TensorListArgument();
-  TensorListArgument(const TensorListArgument&) = delete;
-  TensorListArgument& operator=(const TensorListArgument&) = delete;
-  aclTensorList* get() const { return list_; }
-  bool ok() const { return ok_; }
-
- private:
-  const SymbolTable& symbols_;
-  aclTensorList* list_ = nullptr;
-  bool ok_ = true;
+  TensorListArgument(const SymbolTable& symbols, std::nullptr_t) : Made(symbols, false, nullptr) {}
 };
 
-class IntArrayArgument {
- public:
+struct IntArrayArgument : Made<aclIntArray, &SymbolTable::aclDestroyIntArray> {
   IntArrayArgument(const SymbolTable& symbols, const Ints& ints);
-  IntArrayArgument(const SymbolTable& symbols, std::nullptr_t) : symbols_(symbols) {}
-  ~IntArrayArgument();
-  IntArrayArgument(const IntArrayArgument&) = delete;
-  IntArrayArgument& operator=(const IntArrayArgument&) = delete;
-  aclIntArray* get() const { return array_; }
-  bool ok() const { return ok_; }
-
- private:
-  const SymbolTable& symbols_;
-  aclIntArray* array_ = nullptr;
-  bool ok_ = true;
+  IntArrayArgument(const SymbolTable& symbols, std::nullptr_t) : Made(symbols, false, nullptr) {}
 };
 
-class ScalarArgument {
- public:
+struct ScalarArgument : Made<aclScalar, &SymbolTable::aclDestroyScalar> {
   ScalarArgument(const SymbolTable& symbols, const Scalar& scalar);
-  ~ScalarArgument();
-  ScalarArgument(const ScalarArgument&) = delete;
-  ScalarArgument& operator=(const ScalarArgument&) = delete;
-  aclScalar* get() const { return scalar_; }
-  bool ok() const { return scalar_ != nullptr; }
-
- private:
-  const SymbolTable& symbols_;
-  aclScalar* scalar_ = nullptr;
 };
 
 #define CACHALOT_ARGUMENT(type, holder)  \

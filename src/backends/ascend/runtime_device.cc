@@ -4,15 +4,13 @@
 #include <utility>
 
 #include "backends/ascend/acl_process.h"
+#include "backends/ascend/device_memory.h"
 #include "backends/ascend/error_text.h"
 #include "base/check.h"
 #include "base/log.h"
 
 namespace cachalot::ascend {
 namespace {
-
-constexpr int64_t kAlignment = 64;
-constexpr int64_t kReadBehind = 32;  // kernels read whole blocks of 32 bytes past the end
 
 std::atomic<uint64_t> next_id = 1;
 thread_local uint64_t bound_id = 0;  // of the device that is current for this thread
@@ -27,10 +25,6 @@ Result<SocFamily> FamilyOf(const std::string& soc) {
   return MakeError(StatusCode::kUnsupported,
                    "the NPU is a {}, expected an Atlas A2 (Ascend910B...) or A3 (Ascend910_93...)",
                    soc);
-}
-
-size_t PaddedSize(int64_t bytes) {
-  return static_cast<size_t>((bytes + kReadBehind - 1) / kReadBehind * kReadBehind + kReadBehind);
 }
 
 }  // namespace
@@ -120,7 +114,8 @@ Result<MemoryInfo> RuntimeDevice::Memory() const {
 Result<void*> RuntimeDevice::AllocateRaw(int64_t bytes) const {
   Bind();
   void* data = nullptr;
-  const aclError code = symbols().aclrtMalloc(&data, PaddedSize(bytes), ACL_MEM_MALLOC_HUGE_FIRST);
+  const aclError code = symbols().aclrtMalloc(&data, static_cast<size_t>(PaddedSize(bytes)),
+                                              ACL_MEM_MALLOC_HUGE_FIRST);
   if (code != ACL_SUCCESS) {
     Error error = Explain(fmt::format("no memory for a buffer of {} bytes", bytes), code);
     if (const auto memory = Memory()) {
@@ -128,7 +123,7 @@ Result<void*> RuntimeDevice::AllocateRaw(int64_t bytes) const {
     }
     return tl::unexpected(std::move(error));
   }
-  CACHALOT_CHECK_EQ(reinterpret_cast<uintptr_t>(data) % kAlignment, 0U);
+  CACHALOT_CHECK_EQ(reinterpret_cast<uintptr_t>(data) % kDeviceAlignment, 0U);
   return data;
 }
 
@@ -145,7 +140,7 @@ Result<Buffer> RuntimeDevice::Allocate(int64_t bytes) {
   }
   CACHALOT_ASSIGN_OR_RETURN(void* data, AllocateRaw(bytes));
   Buffer buffer(this, data, bytes);
-  const size_t size = PaddedSize(bytes);
+  const auto size = static_cast<size_t>(PaddedSize(bytes));
   const std::lock_guard lock(setup_mutex_);
   CACHALOT_RETURN_IF_ERROR(
       Check("zeroing memory", symbols().aclrtMemsetAsync(data, size, 0, size, setup_stream_)));

@@ -25,11 +25,10 @@ struct StreamOptions {
 
 // What was issued since the stream was made.
 struct StreamCounters {
-  int64_t operators = 0;     // calls of the operator library
-  int64_t uploads = 0;       // copies to the device
-  int64_t upload_waits = 0;  // for a slot whose copies were not over
-  int64_t downloads = 0;     // copies to the host
-  int64_t early_waits = 0;   // for downloads that had no room beside the others
+  int64_t operators = 0;    // calls of the operator library
+  int64_t uploads = 0;      // copies to the device
+  int64_t downloads = 0;    // copies to the host
+  int64_t early_waits = 0;  // for downloads that had no room beside the others
   int64_t device_copies = 0;
   int64_t waits = 0;
   int64_t replays = 0;
