@@ -1,4 +1,4 @@
-// aclnnAdd, aclnnMul, aclnnMuls, aclnnCast, aclnnInplaceCopy and aclnnInplaceZero. Arithmetic in FP32,
+// aclnnAdd, aclnnMul, aclnnMuls, aclnnCast, aclnnInplaceCopy, aclnnInplaceZero and aclnnNonzero. Arithmetic in FP32,
 // one rounding; operands broadcast as usual.
 #include <cmath>
 
@@ -211,8 +211,36 @@ aclnnStatus InplaceZeroRun(void* workspace, uint64_t size, aclOpExecutor* execut
   return Run("aclnnInplaceZero", workspace, size, executor, stream);
 }
 
+// The coordinates of what is not zero, a row each. Rows of `out` beyond them are left alone; the device
+// tells their number by changing the tensor's shape, which is not to be read here.
+aclnnStatus NonzeroSize(const aclTensor* self, aclTensor* out, uint64_t* size,
+                        aclOpExecutor** executor) {
+  Call call("aclnnNonzero", size, executor);
+  const Operand a = call.Input("self", self, kAny);
+  const Operand c = call.Output("out", out, {ACL_INT64});
+  call.Shape(c, {a.count(), a.rank()});
+  call.Contiguous(c);
+  call.DataDependent();
+  return call.Finish([=](Kernel& kernel) {
+    auto* rows = kernel.Data<int64_t>(c);
+    for (int64_t i = 0; i < a.count(); ++i) {
+      if (kernel.Load(a, i) == 0) continue;
+      int64_t index = i;
+      for (int64_t axis = a.rank(); axis-- > 0; index /= a.dim(axis))
+        rows[axis] = index % a.dim(axis);
+      rows += a.rank();
+    }
+  });
+}
+
+aclnnStatus NonzeroRun(void* workspace, uint64_t size, aclOpExecutor* executor,
+                       aclrtStream stream) {
+  return Run("aclnnNonzero", workspace, size, executor, stream);
+}
+
 }  // namespace
 
+EMULATOR_STANDARD_OP(aclnnNonzero, NonzeroSize, NonzeroRun);
 EMULATOR_STANDARD_OP(aclnnAdd, AddSize, AddRun);
 EMULATOR_STANDARD_OP(aclnnMul, MulSize, MulRun);
 EMULATOR_STANDARD_OP(aclnnMuls, MulsSize, MulsRun);

@@ -56,9 +56,10 @@ aclError Finalize() {
     Runtime& rt = runtime();
     if (!rt.initialised) return Refuse(100037, "aclInit was not called, or aclFinalize twice");
     for (const auto& [id, stream] : rt.by_id) {
-      if (stream->done < stream->queued) {
-        Report(fmt::format("aclFinalize while {} tasks are queued on a stream ({})",
-                           stream->queued - stream->done, Describe(stream->made)));
+      if (stream->work > 0 && !rt.program.Knows(stream->id, stream->work)) {
+        Report(fmt::format(
+            "aclFinalize while the program has not waited for the tasks of a stream ({})",
+            Describe(stream->made)));
       }
     }
     const auto streams = rt.by_id;

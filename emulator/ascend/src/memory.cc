@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 #include "settings.h"
 
@@ -69,11 +70,9 @@ std::string Describe(const Allocation& allocation) {
 }
 
 void Memory::Reset(int devices, uint64_t hbm, uint64_t quarantine) {
-  for (auto& [base, allocation] : pinned_) {
-    allocation->live = false;
-    std::free(reinterpret_cast<void*>(base));
-  }
+  for (auto& [base, allocation] : pinned_) allocation->live = false;
   pinned_.clear();
+  late_damage_.clear();
   arenas_.resize(std::max(arenas_.size(), static_cast<size_t>(devices)));
   for (Arena& arena : arenas_) {
     for (auto& [base, allocation] : arena.allocations) allocation->live = false;
@@ -131,6 +130,8 @@ bool Memory::Release(Arena& arena, int device) {
   const auto oldest = arena.quarantine.front();
   arena.quarantine.pop_front();
   arena.quarantined -= oldest->room;
+  if (std::string damage = Damage(*oldest); !damage.empty())
+    late_damage_.push_back(std::move(damage));
   arena.allocations.erase(oldest->base);
   const uint64_t offset = oldest->base - kFront - Face() - static_cast<uint64_t>(device) * kArena;
   if (oldest->room >= kReturned) {
@@ -178,6 +179,7 @@ std::shared_ptr<Allocation> Memory::AllocatePinned(uint64_t size, const Site& si
   allocation->size = size;
   allocation->room = size;
   allocation->made = site;
+  allocation->host.reset(memory);
   pinned_[allocation->base] = allocation;
   return allocation;
 }
@@ -186,8 +188,8 @@ void Memory::Free(const std::shared_ptr<Allocation>& allocation, const Site& sit
   allocation->live = false;
   allocation->freed = site;
   if (allocation->device == kHost) {
+    Fill(reinterpret_cast<uint8_t*>(allocation->base), allocation->size, kFreedPoison);
     pinned_.erase(allocation->base);
-    std::free(reinterpret_cast<void*>(allocation->base));
     return;
   }
   Arena& arena = arenas_[static_cast<size_t>(allocation->device)];
@@ -242,7 +244,7 @@ std::string Memory::Damage(Allocation& allocation) {
 }
 
 std::vector<std::string> Memory::Damage(bool freed_too) {
-  std::vector<std::string> found;
+  std::vector<std::string> found = std::exchange(late_damage_, {});
   for (Arena& arena : arenas_) {
     for (auto& [base, allocation] : arena.allocations) {
       if (!allocation->live && !freed_too) continue;

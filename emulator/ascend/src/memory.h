@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
@@ -39,6 +40,8 @@ struct Allocation {
   int graphs = 0;              // captured graphs that refer to it
   int queued = 0;              // accesses of tasks that have not run
   uint64_t device_writes = 0;  // of tasks that have
+  std::unique_ptr<void, void (*)(void*)> host{
+      nullptr, std::free};  // pinned memory: as long as a task has it
 };
 
 // "allocation 3, 4096 bytes of device 0 (aclrtMalloc(4096 bytes), call 12, from ...)"
@@ -94,6 +97,7 @@ class Memory {
   uint64_t hbm_ = 0;
   uint64_t quarantine_ = 0;
   uint64_t next_ = 1;
+  std::vector<std::string> late_damage_;  // found as memory left the quarantine
 };
 
 }  // namespace ascend_emulator

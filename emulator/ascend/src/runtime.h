@@ -77,6 +77,7 @@ struct Stream : std::enable_shared_from_this<Stream> {
   std::deque<std::shared_ptr<Task>> queue;
   uint64_t queued = 0;
   uint64_t done = 0;
+  uint64_t work = 0;     // the last task that is more than a record or a wait
   Clock clock;           // what a task queued now comes after
   bool granted = false;  // the first task may run, or does
   bool stop = false;

@@ -190,8 +190,13 @@ std::shared_ptr<Stream> NewStream(int device, bool is_default) {
 void EndStream(Lock& lock, const std::shared_ptr<Stream>& stream) {
   Runtime& rt = runtime();
   rt.by_id.erase(stream->id);
-  if (stream->queue.size() > 1) stream->queue.resize(1);
-  if (!stream->granted) stream->queue.clear();
+  // What runs now ends first; the rest never happens, and nobody waits for it.
+  for (size_t i = stream->granted ? 1 : 0; i < stream->queue.size(); ++i) {
+    const Task& task = *stream->queue[i];
+    for (const Access& access : task.accesses) --access.allocation->queued;
+    if (task.record != nullptr) task.record->done = true;
+  }
+  stream->queue.resize(stream->granted ? 1 : 0);
   stream->stop = true;
   stream->wake.notify_one();
   lock.unlock();
@@ -219,6 +224,7 @@ aclError Enqueue(Lock& lock, Stream& stream, Task task) {
     task.record->task = number;
     task.record->clock = stream.clock;
   }
+  if (task.body || task.replay) stream.work = number;
   stream.queued = number;
   stream.queue.push_back(std::make_shared<Task>(std::move(task)));
   Pump(lock);

@@ -31,10 +31,10 @@ aclError Destroy(const char* call, const void* caller, aclrtStream handle, bool 
     if (stream->capture != nullptr) return RefuseCaptured(*stream);
     rt.streams.Remove(handle, thread_state().site);
     if (!force) {
-      if (!rt.program.Knows(stream->id, stream->queued) && stream->queued > 0) {
-        Report(fmt::format("a stream is destroyed and nobody waited for its last {} ({})",
-                           stream->queue.empty() ? "task" : stream->queue.back()->name,
-                           Describe(stream->made)));
+      if (stream->work > 0 && !rt.program.Knows(stream->id, stream->work)) {
+        Report(
+            fmt::format("a stream is destroyed and the program has not waited for its tasks ({})",
+                        Describe(stream->made)));
       }
       const Clock known = stream->clock;
       WaitFor(lock, *stream, stream->queued, -1);
