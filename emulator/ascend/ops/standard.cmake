@@ -16,4 +16,4 @@ set(EMULATOR_STANDARD_OPS
   ops/standard/swiglu.cc)
 # Without vector loops a product takes ten times as long.
 set_source_files_properties(ops/standard/matrix.cc PROPERTIES COMPILE_OPTIONS -O3)
-set(EMULATOR_STANDARD_TESTS standard_ops_test.cc)
+set(EMULATOR_STANDARD_TESTS expert_ops_test.cc standard_ops_test.cc)

@@ -100,68 +100,74 @@ void KeepGroups(const Router& router, std::vector<float>& scores) {
   }
 }
 
-bool HasNan(const std::vector<float>& values) {
-  return std::any_of(values.begin(), values.end(), [](float value) { return std::isnan(value); });
+// The experts that the table has for a token; none after a fault.
+std::vector<int64_t> OfToken(Kernel& kernel, const Router& router, int64_t row, int64_t id) {
+  const int64_t rows = router.table.dim(0);
+  const int64_t experts = router.x.dim(1);
+  if (id < 0 || id >= rows) {
+    kernel.Fault(kVectorCoreException, "inputIds[{}] is {}, outside [0, {})", row, id, rows);
+    return {};
+  }
+  std::vector<int64_t> chosen = kernel.LoadIntegers(Slice(router.table, 0, id, 1));
+  for (const int64_t expert : chosen) {
+    if (expert < 0 || expert >= experts) {
+      kernel.Fault(kVectorCoreException, "tid2eid[{}] names expert {}, outside [0, {})", id, expert,
+                   experts);
+      return {};
+    }
+  }
+  return chosen;
+}
+
+std::vector<int64_t> Best(const Router& router, std::vector<float> scores,
+                          const std::vector<float>& bias) {
+  for (size_t i = 0; i < scores.size(); ++i) {
+    scores[i] += bias[i];
+    if (std::isnan(scores[i])) {  // a row of padding: some expert has to have it
+      scores[i] = -std::numeric_limits<float>::infinity();
+    }
+  }
+  if (router.groups > 1) {
+    KeepGroups(router, scores);
+  }
+  return Largest(scores, router.k);
+}
+
+std::vector<float> Weights(const Router& router, const std::vector<float>& scores,
+                           const std::vector<int64_t>& chosen) {
+  std::vector<float> weights(chosen.size());
+  float sum = 0;
+  for (size_t i = chosen.size(); i-- > 0;) {
+    weights[i] = scores[chosen[i]];
+    sum += weights[i];
+  }
+  for (float& weight : weights) {
+    weight = (router.renorm ? weight / (sum + router.eps) : weight) * router.scale;
+  }
+  return weights;
 }
 
 void Route(Kernel& kernel, const Router& router) {
   const Rows in(kernel, router.x);
   const Rows weights(kernel, router.y);
-  const Rows norms(kernel, router.out.absent() ? router.x : router.out);
+  const Rows experts(kernel, router.expert_idx);
   const std::vector<float> bias =
       router.bias.absent() ? std::vector<float>(in.width()) : kernel.LoadAll(router.bias);
-  std::vector<int64_t> ids;
-  std::vector<int64_t> table;
-  if (router.hash && in.count() > 0) {
-    ids = kernel.LoadIntegers(router.ids);
-    table = kernel.LoadIntegers(router.table);
-  }
+  const std::vector<int64_t> ids =
+      router.ids.absent() ? std::vector<int64_t>() : kernel.LoadIntegers(router.ids);
   for (int64_t row = 0; row < in.count(); ++row) {
     std::vector<float> scores = in.Read(row);
-    if (HasNan(scores)) {
-      return kernel.Fault(kVectorCoreException, "x: a NaN in row {}", row);
-    }
     Normalise(router.norm, scores);
+    const std::vector<int64_t> chosen =
+        router.hash ? OfToken(kernel, router, row, ids[row]) : Best(router, scores, bias);
+    if (kernel.faulted()) {
+      return;
+    }
+    weights.Write(row, Weights(router, scores, chosen).data());
+    experts.Write(row, std::vector<float>(chosen.begin(), chosen.end()).data());
     if (!router.out.absent()) {
-      norms.Write(row, scores.data());
+      Rows(kernel, router.out).Write(row, scores.data());
     }
-    std::vector<int64_t> chosen;
-    if (router.hash) {
-      const int64_t rows = router.table.dim(0);
-      if (ids[row] < 0 || ids[row] >= rows) {
-        return kernel.Fault(kVectorCoreException, "inputIds[{}] is {}, outside [0, {})", row,
-                            ids[row], rows);
-      }
-      const auto begin = table.begin() + ids[row] * router.k;
-      chosen.assign(begin, begin + router.k);
-      for (const int64_t expert : chosen) {
-        if (expert < 0 || expert >= in.width()) {
-          return kernel.Fault(kVectorCoreException, "tid2eid[{}] names expert {}, outside [0, {})",
-                              ids[row], expert, in.width());
-        }
-      }
-    } else {
-      std::vector<float> biased = scores;
-      for (size_t i = 0; i < biased.size(); ++i) {
-        biased[i] += bias[i];
-      }
-      if (router.groups > 1) {
-        KeepGroups(router, biased);
-      }
-      chosen = Largest(biased, router.k);
-    }
-    std::vector<float> result(router.k);
-    float sum = 0;
-    for (int64_t i = router.k; i-- > 0;) {
-      result[i] = scores[chosen[i]];
-      sum += result[i];
-    }
-    for (float& value : result) {
-      value = (router.renorm ? value / (sum + router.eps) : value) * router.scale;
-    }
-    weights.Write(row, result.data());
-    const std::vector<float> experts(chosen.begin(), chosen.end());
-    Rows(kernel, router.expert_idx).Write(row, experts.data());
   }
 }
 

@@ -44,9 +44,7 @@ void WriteCounts(Kernel& kernel, const InitRouting& routing, const std::vector<i
       values.push_back(routing.count_type == kCumulative ? sum : count);
     }
   }
-  for (size_t i = 0; i < values.size(); ++i) {
-    kernel.Data<int64_t>(routing.counts)[i] = values[i];
-  }
+  std::copy(values.begin(), values.end(), kernel.Data<int64_t>(routing.counts));
 }
 
 void WriteRow(Kernel& kernel, const InitRouting& routing, const Rows& in, const Rows& out,

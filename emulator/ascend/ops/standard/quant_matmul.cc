@@ -4,6 +4,8 @@
 //   BF16:  x1Scale? FP32 [m], x2Scale FP32 | BF16 [n] | [1], bias? INT32 | BF16 | FP32
 //   FP16:  x1Scale FP32 [m],  x2Scale FP32,                  bias? INT32 | FP16 | FP32
 //   INT32: no x1Scale, x2Scale there but not used,           bias? INT32
+#include <algorithm>
+
 #include "export.h"
 #include "matrix.h"
 #include "rows.h"
@@ -48,33 +50,32 @@ void CheckCombination(Call& call, const Scales& scales, aclDataType out) {
   call.Expect(fits, kAclnnInvalid, "bias: {} with a result of {}", NameOf(bias), NameOf(out));
 }
 
-void Dequantise(Kernel& kernel, const std::vector<int32_t>& product, const Scales& scales,
+void AddBias(Kernel& kernel, const Operand& bias, std::vector<int32_t>& sums) {
+  const std::vector<int64_t> values = kernel.LoadIntegers(bias);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i] += static_cast<int32_t>(values[i % values.size()]);
+  }
+}
+
+// (sums · x2Scale) · x1Scale + bias
+void Dequantise(Kernel& kernel, const std::vector<int32_t>& sums, const Scales& scales,
                 const Operand& result) {
   const Rows out(kernel, result);
   const int64_t n = out.width();
-  const bool raw = result.dtype == ACL_INT32;
   const std::vector<float> channel = kernel.LoadAll(scales.channel);
-  const std::vector<float> row_scales =
+  const std::vector<float> rows =
       scales.row.absent() ? std::vector<float>(out.count(), 1.0F) : kernel.LoadAll(scales.row);
-  const bool whole_bias = scales.bias.dtype == ACL_INT32;
-  const std::vector<int64_t> before =
-      whole_bias ? kernel.LoadIntegers(scales.bias) : std::vector<int64_t>(n);
-  const std::vector<float> after =
-      whole_bias || scales.bias.absent() ? std::vector<float>(n) : kernel.LoadAll(scales.bias);
+  const std::vector<float> bias = scales.bias.absent() || scales.bias.dtype == ACL_INT32
+                                      ? std::vector<float>(n)
+                                      : kernel.LoadAll(scales.bias);
   std::vector<float> values(n);
   for (int64_t row = 0; row < out.count(); ++row) {
     for (int64_t i = 0; i < n; ++i) {
-      const auto sum = static_cast<int32_t>(product[row * n + i] + before[i]);
-      if (raw) {
-        kernel.Data<int32_t>(result)[row * result.strides[0] + i * result.strides[1]] = sum;
-      } else {
-        const float scaled = static_cast<float>(sum) * channel[channel.size() == 1 ? 0 : i];
-        values[i] = scaled * row_scales[row] + after[i];
-      }
+      const float scaled =
+          static_cast<float>(sums[row * n + i]) * channel[channel.size() == 1 ? 0 : i];
+      values[i] = scaled * rows[row] + bias[i];
     }
-    if (!raw) {
-      out.Write(row, values.data());
-    }
+    out.Write(row, values.data());
   }
 }
 
@@ -100,6 +101,7 @@ aclnnStatus QuantMatmul(const char* name, const Arguments& in, aclFormat format,
     return call.Finish(nullptr);
   }
   call.Contiguous(x1);
+  call.Contiguous(out);
   FormatIs(call, x1, ACL_FORMAT_ND);
   FormatIs(call, x2, format);
   for (const Operand& operand : {x1, x2, out}) {
@@ -139,7 +141,15 @@ aclnnStatus QuantMatmul(const char* name, const Arguments& in, aclFormat format,
         x[row * layout.k + k] = from[row * x1.strides[0] + k * x1.strides[1]];
       }
     }
-    Dequantise(kernel, Multiply(x, m, layout, kernel.Data<int8_t>(x2)), scales, out);
+    std::vector<int32_t> sums = Multiply(x, m, layout, kernel.Data<int8_t>(x2));
+    if (scales.bias.dtype == ACL_INT32) {
+      AddBias(kernel, scales.bias, sums);
+    }
+    if (out.dtype == ACL_INT32) {
+      std::copy(sums.begin(), sums.end(), kernel.Data<int32_t>(out));
+    } else {
+      Dequantise(kernel, sums, scales, out);
+    }
   });
 }
 

@@ -87,6 +87,8 @@ void QuantiseGroup(Kernel& kernel, const Dequant& op, int64_t group, int64_t beg
       whole ? RowOfGroup(kernel, op.weight_scale, group) : std::vector<float>();
   const std::vector<float> bias =
       op.bias.absent() ? std::vector<float>(in.width()) : RowOfGroup(kernel, op.bias, group);
+  const std::vector<float> smooth = op.smooth.absent() ? std::vector<float>(in.width() / 2, 1.0F)
+                                                       : RowOfGroup(kernel, op.smooth, group);
   const bool bias_before = op.bias.dtype == ACL_INT32;
   const int32_t* sums = whole ? kernel.Data<int32_t>(op.x) : nullptr;
   for (int64_t row = begin; row < end; ++row) {
@@ -101,11 +103,8 @@ void QuantiseGroup(Kernel& kernel, const Dequant& op, int64_t group, int64_t beg
       }
     }
     std::vector<float> result = Apply(op.glu, values);
-    if (!op.smooth.absent()) {
-      const std::vector<float> smooth = RowOfGroup(kernel, op.smooth, group);
-      for (size_t i = 0; i < result.size(); ++i) {
-        result[i] *= smooth[smooth.size() == 1 ? 0 : i];
-      }
+    for (size_t i = 0; i < result.size(); ++i) {
+      result[i] *= smooth[i];
     }
     kernel.Store(op.scale, row, QuantiseRow(result));
     out.Write(row, result.data());
