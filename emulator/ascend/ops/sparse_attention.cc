@@ -325,9 +325,11 @@ void CheckCommon(Call& call, const char* op, const Attention& a) {
   call.Contiguous(a.metadata);
 }
 
-void CheckRatio(Call& call, const Attention& a) {
+// Without compressed rows the custom operator does not look at the ratio.
+void CheckRatio(Call& call, const Attention& a, bool looks_always) {
   if (a.entries.absent()) {
-    call.Expect(a.ratio == 1, kAclnnInvalid, "cmpRatio {}, but without cmpKv it is 1", a.ratio);
+    call.Expect(!looks_always || a.ratio == 1, kAclnnInvalid,
+                "cmpRatio {}, but without cmpKv it is 1", a.ratio);
   } else if (a.selected.absent()) {
     call.Expect(a.ratio == 128, kAclnnInvalid,
                 "cmpRatio {}, but without cmpSparseIndices it is 128", a.ratio);
@@ -394,7 +396,7 @@ aclnnStatus SharedkvSize(const aclTensor* q, const aclTensor* ori_kv, const aclT
     const int64_t heads = a.heads();
     call.Limit(heads > 0 && heads <= 128 && heads % 4 == 0, "SparseAttnSharedkv.heads",
                "q: {} heads, not a multiple of 4 up to 128", heads);
-    CheckRatio(call, a);
+    CheckRatio(call, a, false);
     CheckStride(call, a.window, "oriKvStride", ori_kv_stride, true);
     if (!a.entries.absent()) {
       CheckStride(call, a.entries, "cmpKvStride", cmp_kv_stride, true);
@@ -467,7 +469,7 @@ aclnnStatus FlashMlaSize(const aclTensor* q, const aclTensor* ori_kv, const aclT
     const int64_t heads = a.heads();
     call.Limit(IsPowerOfTwo(heads) && heads <= 128, "SparseFlashMla.heads",
                "q: {} heads, not a power of two up to 128", heads);
-    CheckRatio(call, a);
+    CheckRatio(call, a, true);
   }
   if (call.ok() && !a.entries.absent()) {
     call.Present(a.entry_lengths, "cmpKv is paged");

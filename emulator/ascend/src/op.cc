@@ -140,7 +140,10 @@ void Call::Fail(aclnnStatus code, std::string message) {
 
 Operand Call::Take(const std::string& name, const void* handle, DTypes dtypes, Role role,
                    bool optional) {
-  if (!ok() || (optional && handle == nullptr)) return {};
+  if (!ok()) return {};
+  Operand absent;
+  absent.name = name;
+  if (optional && handle == nullptr) return absent;
   if (handle == nullptr) {
     Fail(kAclnnNull, name + ": is null");
     return {};
@@ -156,7 +159,7 @@ Operand Call::Take(const std::string& name, const void* handle, DTypes dtypes, R
   operand.name = name;
   state_->arguments += fmt::format("{}{} {}{}", state_->arguments.empty() ? "" : ", ", name,
                                    NameOf(operand.dtype), ShapeText(operand.shape));
-  if (optional && operand.count() == 0) return {};
+  if (optional && operand.count() == 0) return absent;
   if (dtypes.size() > 0 && std::find(dtypes.begin(), dtypes.end(), operand.dtype) == dtypes.end()) {
     std::string known;
     for (const aclDataType dtype : dtypes) {
@@ -299,7 +302,7 @@ void Call::Absent(const Operand& operand, const char* why) {
 
 void Call::Present(const Operand& operand, const char* why) {
   if (!ok() || !operand.absent()) return;
-  Fail(kAclnnNull, fmt::format("an operand is missing: {}", why));
+  Fail(kAclnnNull, fmt::format("{}: is missing: {}", operand.name, why));
 }
 
 bool Call::Lifted(const char* limit) {
@@ -331,7 +334,7 @@ aclnnStatus Call::Finish(Body body) {
     }
   }
   if (!ok()) {
-    if (state_->executor != nullptr) *state_->executor = nullptr;
+    // Nothing goes to *executor: after a wrong list of arguments it points anywhere.
     if (!state_->injected) {
       thread.message = fmt::format("{}: {}", state_->op, state_->message);
       Report(fmt::format("refused with {}: {}", state_->status, thread.message));
