@@ -45,6 +45,7 @@ class AscendWeightPlacer final : public WeightPlacer {
     CACHALOT_ASSIGN_OR_RETURN(placed.scales, PlaceAsIs(matrix.scales));
     CACHALOT_ASSIGN_OR_RETURN(placed.values, Take(DType::kI8, matrix.values.shape));
     CACHALOT_RETURN_IF_ERROR(PutInBlocks({&matrix.values, 1}, placed.values));
+    CACHALOT_RETURN_IF_ERROR(stream_.Synchronize());
     return placed;
   }
 

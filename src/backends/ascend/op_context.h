@@ -48,7 +48,15 @@ struct OpContext {
 
   const SymbolTable& symbols() const { return stream.symbols(); }
   bool custom() const { return stream.flavour() == Flavour::kCustom; }
-  Tensor Scratch(DType dtype, const Shape& shape) const { return stream.Scratch(dtype, shape); }
+  // Where there is none the stream has a fault and drops all calls: any address will do, so that views
+  // can be made of it.
+  Tensor Scratch(DType dtype, const Shape& shape) const {
+    Tensor tensor = stream.Scratch(dtype, shape);
+    if (tensor.data == nullptr) {
+      tensor.data = &stream;
+    }
+    return tensor;
+  }
 };
 
 }  // namespace cachalot::ascend

@@ -573,10 +573,14 @@ TEST_P(AscendOps, DoNothingForNoTokens) {
   EXPECT_TRUE(stream_->Synchronize());
 }
 
+void PrintTo(const Configuration& configuration, std::ostream* out) {
+  *out << configuration.name();
+}
+
 INSTANTIATE_TEST_SUITE_P(Flavours, AscendOps,
                          ::testing::Values(Configuration{"custom"}, Configuration{"official"},
                                            Configuration{"custom", false}),
-                         [](const auto& info) { return info.param.name(); });
+                         [](const auto& tested) { return tested.param.name(); });
 
 }  // namespace
 }  // namespace cachalot::ascend

@@ -216,8 +216,8 @@ void StepImage::FillBlock(const StepMetadata& step) {
     }
   }
   for (size_t t = 0; t < step.ids.size(); ++t) {
-    CACHALOT_CHECK_EQ(std::max<int64_t>(step.key_end[t] - 1 - fields_.window_left, 0),
-                      step.key_begin[t]);
+    const int64_t first = std::max<int64_t>(step.key_end[t] - 1 - fields_.window_left, 0);
+    CACHALOT_CHECK_EQ(first, step.key_begin[t]);
   }
 }
 

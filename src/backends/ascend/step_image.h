@@ -78,6 +78,7 @@ struct StepFields {
   StepField new_tokens;    // [B]: 0 for padding
   StepField start_pos;     // [B]
   StepField window_slots;  // [T, 2]: page and row
+  StepField window_pages;  // [B, n] where tokens are requests; else empty: the batch's own serve
   StepField window_schedule, c4_schedule, c128_schedule, index_schedule;  // [1024]
   std::vector<RotaryFields> rotary;
   CompressionFields c4;

@@ -75,11 +75,11 @@ Tensor TokenRows(OpContext& context, const CompressorParams& params, const Compr
   Multiply(context, params.x, params.wgate, params.score);
   const Tensor ape = context.Scratch(DType::kF32, params.score.shape);
   Call(context.stream, symbols.Embedding, params.ape, context.step.Ints(c.ape_rows), ape);
-  Call(context.stream, symbols.InplaceAdd, params.score, ape, 1.0F);
+  const Tensor score = context.Scratch(DType::kF32, params.score.shape);
+  Call(context.stream, symbols.Add, params.score, ape, 1.0F, score);
   const Tensor fresh = rows.Rows(history, history + tokens);
   Call(context.stream, symbols.InplaceCopy, View(fresh).Columns(0, channels), params.kv);
-  Call(context.stream, symbols.InplaceCopy, View(fresh).Columns(channels, 2 * channels),
-       params.score);
+  Call(context.stream, symbols.InplaceCopy, View(fresh).Columns(channels, 2 * channels), score);
   const View slots = View(context.step.Ints(c.kept_rows)).Reshaped({tokens, 1});
   if (context.custom()) {
     Call(context.stream, symbols.ScatterNdUpdateV2, params.state, slots, fresh,

@@ -63,8 +63,7 @@ void RunHcHead(OpContext& context, const HcHeadParams& params) {
   Call(context.stream, symbols.Mul, mix, params.scale, scaled);
   Call(context.stream, symbols.Add, scaled, params.base, 1.0F, shifted);
   Call(context.stream, symbols.Sigmoid, shifted, gate);
-  Call(context.stream, symbols.Add, gate, context.constants.Ones(1),
-       static_cast<float>(params.hc_eps), pre);
+  Call(context.stream, symbols.Add, gate, ones.Rows(0, 1), static_cast<float>(params.hc_eps), pre);
 
   const Tensor weighted = context.Scratch(DType::kF32, {tokens, streams, width});
   const Tensor sum = context.Scratch(DType::kF32, {tokens, width});

@@ -69,7 +69,9 @@ void RunLinear(OpContext& context, const LinearParams& params) {
     Multiply(context, params.x, params.w, y);
   }
   if (params.accumulate) {
-    Call(context.stream, context.symbols().InplaceAdd, params.y, y, 1.0F);
+    const Tensor sum = context.Scratch(params.y.dtype, params.y.shape);
+    Call(context.stream, context.symbols().Add, params.y, y, 1.0F, sum);
+    context.stream.Copy(sum, params.y);
   }
 }
 

@@ -31,22 +31,24 @@ struct Stack {
     return View(first.w2.values.data, ACL_INT8, {experts, width(), inner()}).Nz().Transposed();
   }
   View up_scales() const { return {first.w1.scales.data, ACL_FLOAT, {experts, 2 * inner()}}; }
-  View down_scales() const { return View(first.w2.scales).Reshaped({experts, width()}); }
+  View down_scales() const {
+    return {first.w2.scales.data, AclTypeOf(first.w2.scales.dtype), {experts, width()}};
+  }
 };
 
 // w2's input in int8 from the I32 sums of w1 and w3: silu(g) * u with both clamped where there is a
 // limit.
 Quantised Activate(OpContext& context, const Stack& stack, Tensor sums, Tensor scales,
-                   const View& counts, double limit) {
+                   const Tensor* counts, double limit) {
   const Quantised hidden = {context.Scratch(DType::kI8, {sums.shape[0], stack.inner()}),
                             context.Scratch(DType::kF32, {sums.shape[0]})};
-  const bool grouped = !counts.absent();
+  const View groups = counts != nullptr ? View(*counts) : View();
   const View weight_scales =
-      grouped ? stack.up_scales() : stack.up_scales().Reshaped({2 * stack.inner()});
+      counts != nullptr ? stack.up_scales() : stack.up_scales().Reshaped({2 * stack.inner()});
   // The gate is the left half. The custom package says so by mode 1, the standard library by 2.
   const int64_t clamped = context.custom() ? 1 : 2;
   const auto activate = [&](const auto& op) {
-    Call(context.stream, op, sums, weight_scales, scales, nullptr, nullptr, nullptr, counts, true,
+    Call(context.stream, op, sums, weight_scales, scales, nullptr, nullptr, nullptr, groups, true,
          "dynamic", int64_t{ACL_INT8}, "rint", -1, limit > 0 ? clamped : 0, limit, 1.0, 0.0,
          hidden.values, hidden.scales);
   };
@@ -76,7 +78,7 @@ Tensor RunShared(OpContext& context, const ExpertsParams& params) {
   Call(context.stream, context.symbols().QuantMatmulWeightNz, x.values, up.Nz(), nullptr,
        stack.up_scales().Reshaped({2 * stack.inner()}), nullptr, nullptr, nullptr, nullptr, nullptr,
        false, true, 0, sums);
-  const Quantised hidden = Activate(context, stack, sums, x.scales, View(), params.limit);
+  const Quantised hidden = Activate(context, stack, sums, x.scales, nullptr, params.limit);
   const Tensor y = context.Scratch(DType::kBf16, {tokens, stack.width()});
   Call(context.stream, context.symbols().QuantMatmulWeightNz, hidden.values, down.Nz(),
        hidden.scales, stack.down_scales().Reshaped({stack.width()}), nullptr, nullptr, nullptr,
@@ -120,7 +122,7 @@ void RunExperts(OpContext& context, const ExpertsParams& params) {
        kGatherIndex, x, places, counts, scales);
   const Tensor sums = context.Scratch(DType::kI32, {rows, 2 * stack.inner()});
   MultiplyGrouped(context, x, stack.up(), View(), View(), counts, sums);
-  const Quantised hidden = Activate(context, stack, sums, scales, counts, params.limit);
+  const Quantised hidden = Activate(context, stack, sums, scales, &counts, params.limit);
   const Tensor out = context.Scratch(DType::kBf16, {rows, stack.width()});
   MultiplyGrouped(context, hidden.values, stack.down(), stack.down_scales(), hidden.scales, counts,
                   out);

@@ -11,7 +11,9 @@ void RunEmbedding(OpContext& context, const EmbeddingParams& params) {
 void RunBroadcastStreams(OpContext& context, const BroadcastStreamsParams& params) {
   const View x = View(params.x).Reshaped({params.x.shape[0], 1, params.x.shape[1]});
   if (params.accumulate) {
-    Call(context.stream, context.symbols().InplaceAdd, params.y, x, 1.0F);
+    const Tensor sum = context.Scratch(params.y.dtype, params.y.shape);
+    Call(context.stream, context.symbols().Add, params.y, x, 1.0F, sum);
+    context.stream.Copy(sum, params.y);
   } else {
     Call(context.stream, context.symbols().InplaceCopy, params.y, x);
   }
