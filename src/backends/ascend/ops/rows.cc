@@ -64,7 +64,7 @@ void ScatterRows(OpContext& context, const View& pool, Tensor slots, const View&
     return;
   }
   Call(context.stream, context.symbols().ScatterNdUpdateV2, pool, slots, updates,
-       Ints{pool.strides[0], pool.strides[1]});
+       Ints{pool.strides[0], pool.strides[1], pool.strides[2]});
 }
 
 void RunStoreRows(OpContext& context, const StoreRowsParams& params) {
