@@ -1,5 +1,5 @@
 // A small model on the emulated NPU: near the CPU, and the same bits whenever work runs, by graph or
-// as it is issued, on any number of cores.
+// as it is issued, on any number of cores, however texts are cut into steps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,6 +15,7 @@
 #include "cache/cache_allocator.h"
 #include "engine/cache_plan.h"
 #include "engine/executor.h"
+#include "engine/runner.h"
 #include "model/place_weights.h"
 #include "numeric/difference.h"
 
@@ -35,9 +36,9 @@ std::vector<int32_t> Text(int64_t count, int64_t seed) {
 }
 
 // An executor with an allocator, and what its steps gave.
-class Run {
+class Steps {
  public:
-  Run(Device& device, const std::string& golden, bool graph) {
+  Steps(Device& device, const std::string& golden, bool graph) {
     const ExecutorOptions options = {.max_context = 768,
                                      .max_requests = 4,
                                      .max_step_tokens = 512,
@@ -98,9 +99,9 @@ class Run {
 // Texts that begin, go on, join and leave: prefills in two parts, then tokens one by one.
 std::vector<float> Play(Device& device, const std::string& golden, bool graph,
                         int64_t decoded = 9) {
-  Run run(device, golden, graph);
+  Steps run(device, golden, graph);
   const RequestSlot a = run.Open();
-  const std::vector<int32_t> text = Text(300, 1);
+  const std::vector<int32_t> text = Text(260, 1);
   run.Step({{a, {text.begin(), text.begin() + 190}}});
   const RequestSlot b = run.Open();
   run.Step({{a, {text.begin() + 190, text.end()}}, {b, Text(17, 2)}});
@@ -168,17 +169,78 @@ TEST(AscendModel, IsNearTheCpu) {
 }
 
 TEST(AscendModel, GivesTheSameBitsWheneverItsWorkRuns) {
+  constexpr int64_t kDecoded = 3;
+  const auto play = [&](const char* flavour, Emulator::Settings settings,
+                        const AscendOptions& options = {}, bool graph = false) {
+    settings.emplace_back("flavour", flavour);
+    return PlayOnNpu(settings, options, "w8a8", graph, kDecoded);
+  };
   AscendOptions device_schedules;
   device_schedules.stream.host_schedules = false;
   for (const char* flavour : {"custom", "official"}) {
     SCOPED_TRACE(flavour);
-    const std::vector<float> eager = PlayOnNpu({{"flavour", flavour}, {"schedule", "eager"}});
-    EXPECT_EQ(PlayOnNpu({{"flavour", flavour}, {"schedule", "lazy"}}), eager);
-    EXPECT_EQ(PlayOnNpu({{"flavour", flavour}, {"schedule", "random"}, {"seed", "5"}}), eager);
-    EXPECT_EQ(PlayOnNpu({{"flavour", flavour}, {"cores", "20"}}), eager);
-    EXPECT_EQ(PlayOnNpu({{"flavour", flavour}}, device_schedules), eager);
-    EXPECT_EQ(PlayOnNpu({{"flavour", flavour}, {"schedule", "lazy"}}, {}, "w8a8", true), eager);
-    EXPECT_EQ(PlayOnNpu({{"flavour", flavour}}, Verified(), "w8a8", true), eager);
+    const std::vector<float> eager = play(flavour, {{"schedule", "eager"}});
+    EXPECT_EQ(play(flavour, {{"schedule", "lazy"}}), eager);
+    EXPECT_EQ(play(flavour, {{"schedule", "random"}, {"seed", "5"}}, device_schedules), eager);
+    EXPECT_EQ(play(flavour, {{"schedule", "lazy"}, {"cores", "20"}}, {}, true), eager);
+    EXPECT_EQ(play(flavour, {{"seed", "6"}}, Verified(), true), eager);
+  }
+}
+
+TEST(AscendModel, GivesTheSameBitsHoweverATextIsCut) {
+  const std::vector<int32_t> text = Text(270, 3);
+  std::vector<std::vector<float>> logits;
+  for (const std::vector<size_t>& cuts :
+       {std::vector<size_t>{270}, {1, 130, 131, 270}, {127, 128, 200, 270}}) {
+    const Emulator emulator({});
+    const std::unique_ptr<Device> device = *emulator.Open();
+    Steps run(*device, "w8a8", false);
+    const RequestSlot slot = run.Open();
+    size_t begin = 0;
+    for (const size_t end : cuts) {
+      const auto at = [&](size_t i) { return text.begin() + static_cast<std::ptrdiff_t>(i); };
+      run.Step({{slot, {at(begin), at(end)}}});
+      begin = end;
+    }
+    logits.push_back(std::move(run.logits));
+  }
+  EXPECT_EQ(logits[1], logits[0]);
+  EXPECT_EQ(logits[2], logits[0]);
+}
+
+// The draft layers: an MTP block over the step's tokens, and a block of DSpark drafts.
+TEST(AscendModel, DraftsNearTheCpu) {
+  const auto cpu = *cpu::NewCpuDevice({.num_threads = 2, .isa = {}});
+  const auto draft = [](Device& device, const char* golden) {
+    ModelConfig config = *LoadModelConfig(Golden(golden));
+    Weights weights = *Weights::Load(Golden(golden), config);
+    const bool dspark = config.dspark.has_value();
+    ModelRunner runner = *ModelRunner::New(device, std::move(config), std::move(weights),
+                                           {.max_context = 512, .draft_context = true});
+    const RequestSlot slot = *runner.Open();
+    const std::vector<int32_t> ids = Text(150, 4);
+    const RequestTokens tokens = {slot, ids};
+    EXPECT_TRUE(runner.Forward({&tokens, 1}));
+    std::vector<float> logits;
+    if (dspark) {
+      const auto found = runner.DraftBlock(slot, 7);
+      EXPECT_TRUE(found) << found.error().message;
+      return found ? found->logits : logits;
+    }
+    const std::vector<int32_t> next = Text(150, 5);
+    EXPECT_TRUE(runner.ForwardMtp(slot, next));
+    const Status status = runner.MtpLogits(0, 150, &logits);
+    EXPECT_TRUE(status) << status.error().message;
+    return logits;
+  };
+  for (const char* golden : {"w8a8", "dspark"}) {
+    SCOPED_TRACE(golden);
+    const std::vector<float> wanted = draft(*cpu, golden);
+    const Emulator emulator({});
+    const std::unique_ptr<Device> device = *emulator.Open(Verified());
+    const double error = MedianRowError(draft(*device, golden), wanted, 256);
+    std::printf("draft of %s: median error of a row of logits %.4f\n", golden, error);
+    EXPECT_LT(error, 0.1);
   }
 }
 
