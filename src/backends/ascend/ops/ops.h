@@ -12,13 +12,14 @@ namespace cachalot::ascend {
 
 // What several of them are made of. None begins an operator: scratch of the caller stays.
 
-// y = x * w^T for one group, in y's dtype (BF16 or F32) or, of int8 weights, also I32 sums without
-// any scale; `quantised` is x as int8 where the caller has it already.
+// x [rows, width], BF16, as int8 with a scale for each row.
 struct Quantised {
-  Tensor values;  // I8 [T, n]
-  Tensor scales;  // F32 [T]
+  Tensor values;  // I8 [rows, width]
+  Tensor scales;  // F32 [rows]
 };
 Quantised Quantise(OpContext& context, const View& x, int64_t rows, int64_t width);
+
+// y = x * w^T, BF16 or F32.
 void Multiply(OpContext& context, Tensor x, const Matrix& w, Tensor y);
 
 // y = gamma * x / rms(x) over the last axis of [rows, n]; y is not x. BF16 or F32, gamma too.
