@@ -124,8 +124,8 @@ Result<std::unique_ptr<Device>> OpenDevice(const ModelFlags& flags) {
 Result<Weights> LoadWeights(const ModelFlags& flags, const ModelConfig& config, Device& device,
                             bool warm) {
   CACHALOT_ASSIGN_OR_RETURN(Weights weights, Weights::Load(flags.folder, config));
-  // A device with memory of its own reads them once, while it takes them.
-  if (warm && flags.device == "cpu") {
+  // Weights that a device has a place for are read once, on their way there.
+  if (warm && device.NewWeightPlacer() == nullptr) {
     CACHALOT_RETURN_IF_ERROR(BringIn(weights, flags.weights, device));
   }
   return weights;

@@ -191,7 +191,7 @@ TEST(PlacedWeights, AreNearTheCheckpointsWhenConverted) {
     const double distance = RelativeDistance(LogitsOn(device, golden), LogitsOnCpu(golden));
     RecordProperty(golden, std::to_string(distance));
     EXPECT_GT(distance, 0);
-    EXPECT_LT(distance, 0.2) << golden;
+    EXPECT_LT(distance, 0.05) << golden;
   }
 }
 
