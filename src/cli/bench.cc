@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "cli/bench_kernels.h"
+#include "cli/bench_schedule.h"
 #include "cli/bench_serving.h"
 #include "cli/bench_throughput.h"
 #include "cli/commands.h"
@@ -238,6 +239,14 @@ void AddBenchCommands(CLI::App& app, Action& action) {
                        "after each test, the share of its time that each operator took");
   throughput->callback(
       [flags, &action] { action = [flags] { return RunThroughputCommand(*flags); }; });
+
+  CLI::App* schedule = bench->add_subcommand(
+      "schedule", "Time of the host to deal a step's attention to the cores of an NPU");
+  add_repetitions(schedule);
+  schedule->add_flag("--json", flags->json, "as JSON");
+  schedule->callback([flags, &action] {
+    action = [flags] { return RunBenchSchedule(flags->throughput.repetitions, flags->json); };
+  });
 
   AddBenchServing(*bench, action);
 }

@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <utility>
 
+#include "backends/ascend/ascend_device.h"
+#include "backends/ascend/library_search.h"
 #include "backends/cpu/cpu_device.h"
 #include "cli/progress.h"
 
@@ -32,6 +35,29 @@ Status BringIn(Weights& weights, const std::string& where, Device& device) {
   return weights.BringIn(
       residence, [&](int64_t rows, const auto& visit) { stream->ShareRows(rows, visit); },
       [&](int64_t done, int64_t total) { bar.Show(done, total); });
+}
+
+}  // namespace
+
+namespace {
+
+// "ascend", "ascend:N" or "ascend:emulated".
+Result<std::unique_ptr<Device>> OpenAscend(const std::string& name, const std::string& npu_ops) {
+  constexpr std::string_view kPrefix = "ascend:";
+  const std::string which = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : "0";
+  ascend::AscendOptions options;
+  CACHALOT_ASSIGN_OR_RETURN(options.libraries.flavour, ascend::ParseFlavour(npu_ops));
+  if (which == "emulated") {
+    CACHALOT_ASSIGN_OR_RETURN(options.libraries.path, ascend::FindEmulator());
+  } else {
+    const auto [end, error] =
+        std::from_chars(which.data(), which.data() + which.size(), options.ordinal);
+    if (error != std::errc() || end != which.data() + which.size() || options.ordinal < 0) {
+      return MakeError(StatusCode::kInvalidArgument,
+                       "device \"{}\", expected cpu, ascend, ascend:N or ascend:emulated", name);
+    }
+  }
+  return ascend::NewAscendDevice(options);
 }
 
 }  // namespace
@@ -71,9 +97,27 @@ void ModelFlags::AddTo(CLI::App& command) {
   command.add_option(
       "--isa", isa,
       "ref, avx2, avx512 or amx (default: the machine's best, at most $CACHALOT_MAX_ISA)");
+  AddDeviceTo(command);
+}
+
+void ModelFlags::AddDeviceTo(CLI::App& command) {
+  command
+      .add_option("--device", device,
+                  "cpu; ascend or ascend:N, the NPU of that number; ascend:emulated, the emulator "
+                  "of one that was built with this program")
+      ->capture_default_str();
+  command
+      .add_option("--npu-ops", npu_ops,
+                  "which operators serve on an NPU where two packages have them: those of the "
+                  "custom package or of the standard library; auto: custom where there is one")
+      ->check(CLI::IsMember({"auto", "custom", "standard"}))
+      ->capture_default_str();
 }
 
 Result<std::unique_ptr<Device>> OpenDevice(const ModelFlags& flags) {
+  if (flags.device != "cpu") {
+    return OpenAscend(flags.device, flags.npu_ops);
+  }
   return cpu::NewCpuDevice({.num_threads = flags.num_threads, .isa = flags.isa});
 }
 

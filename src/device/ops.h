@@ -184,8 +184,9 @@ struct CompressorParams {
 // e < (position + 1) / 4.
 //   q = rounding of the keys' layout applied to q * Hadamard / sqrt(W)
 //   score[e] = sum over heads of max(q . key[e], 0) * weight * W^-0.5 * heads^-0.5
-// Ties go to the lower e. selected[t] holds the entries in rising order, then -1. Where all complete
-// entries fit, all are selected.
+// Ties go to the lower e. selected[t] holds the entries in rising order, then -1; a device whose
+// attention takes them in any order may leave them in another, the same for the same input. Where all
+// complete entries fit, all are selected.
 struct IndexerParams {
   Tensor q;        // activation [T, heads, W], after rope
   Tensor weights;  // activation or F32 [T, heads]
@@ -221,7 +222,7 @@ struct AttentionParams {
   Tensor entry_pages;  // I32 [B, n]
   int64_t page_entries = 0;
   Tensor selected;  // I32 [T, K], rising then -1; empty: all e < (position + 1) / ratio
-  Tensor o;         // activation [T, h, D]; zeros for tokens of nobody
+  Tensor o;         // activation [T, h, D]; something finite for tokens of nobody
 };
 
 // Which experts take a token, and with what weight.
