@@ -263,7 +263,7 @@ void CacheAllocator::Trim(RequestSlot slot, int64_t length) {
   request.length = length;
 }
 
-int64_t CacheAllocator::EvictWindow(RequestSlot slot, int64_t committed) {
+int64_t CacheAllocator::EvictPast(RequestSlot slot, int64_t committed) {
   Request& request = row(slot);
   CACHALOT_CHECK_LE(committed, request.length);
   // cache.I13, I18: at least a page, so that its end can be resumed.

@@ -80,7 +80,7 @@ class CacheAllocator {
   void Trim(RequestSlot slot, int64_t length);
   // Gives back the window pages that no token from position `committed` on can see. Returns the
   // number of tokens that have no window rows any more.
-  int64_t EvictWindow(RequestSlot slot, int64_t committed);
+  int64_t EvictPast(RequestSlot slot, int64_t committed);
   // The request is over: all that it holds is given back, its slot too.
   void Free(RequestSlot slot);
 

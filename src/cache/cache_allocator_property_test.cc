@@ -167,7 +167,7 @@ class Workload {
       const auto it = Any();
       Live& live = it->second;
       live.committed = std::max(live.committed, live.length - Below(20));
-      cache_.EvictWindow(it->first, live.committed);
+      cache_.EvictPast(it->first, live.committed);
     }
   }
 
@@ -274,7 +274,7 @@ TEST(CacheAllocatorProperty, NeverLacksWindowPagesWithinTheStepsPlannedFor) {
       }
       ASSERT_TRUE(cache.Extend(batch));
       for (const RequestSlot slot : slots) {
-        cache.EvictWindow(slot, cache.length(slot));
+        cache.EvictPast(slot, cache.length(slot));
       }
     }
   }

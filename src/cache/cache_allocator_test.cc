@@ -114,7 +114,7 @@ TEST(CacheAllocator, MapsFullSlotsToWindowSlots) {
   }
   EXPECT_EQ(cache.SwaSlot(SlotId(-1)), SlotId(-1));
   EXPECT_EQ(cache.SwaSlot(SlotId(0)), SlotId(0));
-  cache.EvictWindow(slot, 600);
+  cache.EvictPast(slot, 600);
   for (size_t i = 0; i < loc.full.size(); ++i) {
     EXPECT_EQ(cache.SwaSlot(loc.full[i]), i < 384 ? SlotId(0) : loc.swa[i]);
   }
@@ -141,16 +141,16 @@ TEST(CacheAllocator, EvictsWholeWindowPagesAndNothingElse) {
   const RequestSlot slot = *cache.TakeRequest();
   Grow(cache, slot, 1000);
   const auto full = cache.pages(slot).full;
-  EXPECT_EQ(cache.EvictWindow(slot, 1000), 768);
-  EXPECT_EQ(cache.EvictWindow(slot, 1000), 768);
+  EXPECT_EQ(cache.EvictPast(slot, 1000), 768);
+  EXPECT_EQ(cache.EvictPast(slot, 1000), 768);
   EXPECT_EQ(cache.available_pages(CachePool::kSwa), 38);
   EXPECT_EQ(cache.available_pages(CachePool::kFull), 32);
   EXPECT_EQ(cache.pages(slot).full, full);
   // The page that a boundary needs to be resumed stays until the next boundary.
   Grow(cache, slot, 24);
-  EXPECT_EQ(cache.EvictWindow(slot, 1024), 896);
+  EXPECT_EQ(cache.EvictPast(slot, 1024), 896);
   EXPECT_GT(cache.pages(slot).swa.back().value, 0);
-  EXPECT_EQ(cache.EvictWindow(slot, 10), 896);
+  EXPECT_EQ(cache.EvictPast(slot, 10), 896);
 }
 
 TEST(CacheAllocator, KeepsAWholeWindowAndAtLeastAPage) {
@@ -163,7 +163,7 @@ TEST(CacheAllocator, KeepsAWholeWindowAndAtLeastAPage) {
     for (int64_t committed = 0; committed <= 1000; ++committed) {
       const int64_t kept = std::max<int64_t>(window, 128);
       const int64_t expected = committed < kept ? 0 : (committed - kept) / 128 * 128;
-      ASSERT_EQ(cache.EvictWindow(slot, committed), expected) << window << " " << committed;
+      ASSERT_EQ(cache.EvictPast(slot, committed), expected) << window << " " << committed;
     }
   }
 }

@@ -69,7 +69,7 @@ Result<CachePlan> PlanForBytes(const CacheShape& shape, const CacheRows& rows,
                                int64_t step_tokens);
 
 // Window tokens that suffice for max_requests where each step takes at most `step_tokens` new
-// tokens in all and is followed by EvictWindow for its requests: the window and a page begun at
+// tokens in all and is followed by EvictPast for its requests: the window and a page begun at
 // either end for each request, and the step's own.
 int64_t WindowTokensFor(const CacheShape& shape, int64_t max_requests, int64_t step_tokens);
 

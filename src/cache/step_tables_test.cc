@@ -90,7 +90,7 @@ TEST(StepTables, HasZerosBeforeTheWindowAndNothingOfAFormerTenant) {
   const RequestSlot slot = *cache.TakeRequest();
   ASSERT_EQ(slot, first);
   Grow(cache, slot, 600);
-  cache.EvictWindow(slot, 600);
+  cache.EvictPast(slot, 600);
   Grow(cache, slot, 1);
   const StepRequest step{slot, TokenPos(600), 1};
   const StepTables tables = BuildStepTables(cache, {&step, 1});
@@ -107,7 +107,7 @@ TEST(StepTablesDeathTest, RefusesTokensWithoutRoomAndWindowsThatAreGone) {
   Grow(cache, slot, 600);
   const StepRequest beyond{slot, TokenPos(600), 1};
   EXPECT_DEATH(BuildStepTables(cache, {&beyond, 1}), "601 against 600");
-  cache.EvictWindow(slot, 600);
+  cache.EvictPast(slot, 600);
   const StepRequest before{slot, TokenPos(500), 1};
   EXPECT_DEATH(BuildStepTables(cache, {&before, 1}), "element 373 of a request has no page");
 }

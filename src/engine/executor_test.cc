@@ -104,7 +104,7 @@ class Machine {
       steps.push_back({part.slot, TokenPos(static_cast<int32_t>(length(part.slot))), count});
       growths.push_back({.slot = part.slot, .num_tokens = count});
       ids.insert(ids.end(), part.ids.begin(), part.ids.end());
-      cache_.EvictWindow(part.slot, length(part.slot));
+      cache_.EvictPast(part.slot, length(part.slot));
     }
     EXPECT_TRUE(cache_.Extend(growths));
     std::vector<int32_t> rows(ids.size());

@@ -89,7 +89,7 @@ Result<StepTables> ModelRunner::Grow(std::span<const StepRequest> steps) {
   CACHALOT_CHECK_LE(tokens, options_.max_step_tokens);
   // Not right after a step: its draft layers may still run over the same tokens.
   for (const RequestSlot slot : open_) {
-    cache_.EvictWindow(slot, length(slot));
+    cache_.EvictPast(slot, length(slot));
   }
   const auto grown = cache_.Extend(growths);
   if (!grown) {

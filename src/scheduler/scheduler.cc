@@ -186,7 +186,7 @@ void Scheduler::KeepPages() {
     const bool at_end_of_prompt =
         request->planned >= request->prompt_tokens && request->kept < request->prompt_tokens;
     InsertPages(*request, at_end_of_prompt);
-    cache_.EvictWindow(*request->slot, request->planned);
+    cache_.EvictPast(*request->slot, request->planned);
   }
 }
 
