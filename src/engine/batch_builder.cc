@@ -35,21 +35,24 @@ Result<BatchBuilder> BatchBuilder::New(Device& device, const CacheGeometry& geom
                                        const StepLimits& limits, TableWidth width) {
   const int64_t columns = CeilDiv(limits.context, kPageTokens) + 1;
   const int64_t c128_columns = CeilDiv(limits.context / 128 + 1, geometry.c128_page_entries) + 1;
+  const int64_t c128_state_columns = geometry.c128_state_pages > 0 ? columns : 1;
   const int64_t elements = 7 * Padded(limits.tokens) + Padded(limits.requests + 1) +
-                           2 * Padded(limits.requests) + 3 * Padded(limits.requests * columns) +
-                           Padded(limits.requests * c128_columns);
+                           Padded(limits.requests) + 3 * Padded(limits.requests * columns) +
+                           Padded(limits.requests * c128_columns) +
+                           Padded(limits.requests * c128_state_columns);
   CACHALOT_ASSIGN_OR_RETURN(Buffer buffer,
                             device.Allocate(elements * static_cast<int64_t>(sizeof(int32_t))));
-  return BatchBuilder(std::move(buffer), limits, width, columns, c128_columns);
+  return BatchBuilder(std::move(buffer), limits, width, columns, c128_columns, c128_state_columns);
 }
 
 BatchBuilder::BatchBuilder(Buffer buffer, const StepLimits& limits, TableWidth width,
-                           int64_t columns, int64_t c128_columns)
+                           int64_t columns, int64_t c128_columns, int64_t c128_state_columns)
     : buffer_(std::move(buffer)),
       limits_(limits),
       width_(width),
       columns_(columns),
-      c128_columns_(c128_columns) {}
+      c128_columns_(c128_columns),
+      c128_state_columns_(c128_state_columns) {}
 
 Tensor BatchBuilder::NextField(int64_t most, Shape shape) {
   const Tensor tensor{static_cast<int32_t*>(buffer_.data()) + used_, DType::kI32, shape};
@@ -114,7 +117,8 @@ Batch BatchBuilder::Build(Stream& stream, std::vector<int32_t> ids, StepTables t
   batch.c4_state_pages = PlaceTable(stream, tables_.c4_state_pages, columns_, c4_state_pages_);
   batch.c128_slots = of_tokens(tables_.c128_slots);
   batch.c128_pages = PlaceTable(stream, tables_.c128_pages, c128_columns_, c128_pages_);
-  batch.c128_state_pages = PlaceTable(stream, tables_.c128_state_pages, 1, c128_state_pages_);
+  batch.c128_state_pages =
+      PlaceTable(stream, tables_.c128_state_pages, c128_state_columns_, c128_state_pages_);
   return batch;
 }
 

@@ -52,7 +52,7 @@ class BatchBuilder {
   };
 
   BatchBuilder(Buffer buffer, const StepLimits& limits, TableWidth width, int64_t columns,
-               int64_t c128_columns);
+               int64_t c128_columns, int64_t c128_state_columns);
 
   // The next field of the buffer, which has room for `most` elements.
   Tensor NextField(int64_t most, Shape shape);
@@ -64,7 +64,8 @@ class BatchBuilder {
   TableWidth width_;
   int64_t columns_;       // of the widest table of token pages
   int64_t c128_columns_;  // and of c128 pages
-  int64_t used_ = 0;      // elements of the buffer, while a batch is built
+  int64_t c128_state_columns_;
+  int64_t used_ = 0;  // elements of the buffer, while a batch is built
   WideTable window_pages_;
   WideTable c4_pages_;
   WideTable c4_state_pages_;

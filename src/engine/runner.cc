@@ -34,7 +34,10 @@ Result<ModelRunner> ModelRunner::New(Device& device, ModelConfig config, Weights
   CACHALOT_ASSIGN_OR_RETURN(
       const CachePlan plan,
       PlanForTokens(
-          shape, RowLayoutsOf(device, shape), {.max_requests = options.max_requests},
+          shape, RowLayoutsOf(device, shape),
+          {.max_requests = options.max_requests,
+           .step_tokens = step_tokens + draft_block,  // a draft comes on top of its step
+           .state = options.state},
           options.max_requests * RoundUpTo(options.max_context + draft_block, kPageTokens),
           WindowTokensFor(shape, options.max_requests, step_tokens)));
   CACHALOT_ASSIGN_OR_RETURN(Executor executor,
