@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "cache/state_layout.h"
 #include "device/device.h"
 #include "engine/runner.h"
 
@@ -20,6 +21,9 @@ struct ModelFlags {
   void AddTo(CLI::App& command);
   void AddWeightsTo(CLI::App& command);  // --weights alone
 };
+
+// --state: where the compressors keep their state.
+void AddStateFlag(CLI::App& command, StateKind& state);
 
 struct LoadedModel {
   std::unique_ptr<Device> device;
