@@ -31,6 +31,10 @@ const char* NameOf(CachePool pool) {
       return "swa";
     case CachePool::kC128:
       return "c128";
+    case CachePool::kC4State:
+      return "c4 state";
+    case CachePool::kC128State:
+      return "c128 state";
   }
   return "?";
 }
@@ -48,6 +52,8 @@ struct CacheAllocator::Plan {
   std::vector<Extension> full;
   std::vector<Extension> swa;
   std::vector<Extension> c128;
+  std::vector<TokenRange> tokens;
+  std::array<std::vector<Extension>, 2> state;
 };
 
 CacheAllocator::CacheAllocator(const CacheGeometry& geometry)
@@ -55,6 +61,8 @@ CacheAllocator::CacheAllocator(const CacheGeometry& geometry)
       full_(geometry.full_pages, kPageTokens),
       swa_(geometry.swa_pages, kPageTokens),
       c128_(geometry.c128_pages, geometry.c128_page_entries),
+      state_{StatePool(4, geometry.c4_state_pages, geometry.max_requests),
+             StatePool(128, geometry.c128_state_pages, geometry.max_requests)},
       slots_(geometry.max_requests, 1),
       swa_of_(static_cast<size_t>(geometry.full_pages) + 1),
       requests_(static_cast<size_t>(geometry.max_requests) + 1) {}
@@ -76,6 +84,10 @@ const PageAllocator& CacheAllocator::allocator(CachePool pool) const {
       return swa_;
     case CachePool::kC128:
       return c128_;
+    case CachePool::kC4State:
+      return state(4).allocator();
+    case CachePool::kC128State:
+      return state(128).allocator();
     case CachePool::kFull:
       break;
   }
@@ -91,6 +103,9 @@ int64_t CacheAllocator::available_tokens() const {
   if (geometry_.has_c128()) {
     pages = std::min(pages, c128_.available_pages() * geometry_.c128_page_entries);
   }
+  if (state(4).exists() && state(4).allocator().available_pages() == 0) {
+    pages = 0;  // its last page is the tail
+  }
   return pages * kPageTokens;
 }
 
@@ -101,7 +116,9 @@ std::optional<RequestSlot> CacheAllocator::TakeRequest() {
     return std::nullopt;
   }
   const RequestSlot slot(taken->front().value);
-  requests_[static_cast<size_t>(slot.value)].running = true;
+  Request& request = requests_[static_cast<size_t>(slot.value)];
+  request.running = true;
+  request.ring = PageId(slot.value);
   return slot;
 }
 
@@ -110,6 +127,8 @@ Outcome<PageId> CacheAllocator::Adopt(RequestSlot slot, const PageSet& prefix) {
   const auto num_pages = static_cast<int64_t>(prefix.full.size());
   CACHALOT_CHECK_EQ(request.length, 0);
   CACHALOT_CHECK_EQ(prefix.swa.size(), prefix.full.size());
+  CACHALOT_CHECK(num_pages == 0 || !geometry_.has_paged_state(),
+                 "a prefix of {} pages has no state: it is kept by request", num_pages);
   // The window of the next token must be there.
   const int64_t seen = std::max<int64_t>(0, num_pages * kPageTokens - geometry_.window);
   for (int64_t i = seen / kPageTokens; i < num_pages; ++i) {
@@ -164,7 +183,9 @@ CacheAllocator::Plan CacheAllocator::PlanOf(std::span<const Growth> batch) const
       plan.c128.push_back({prefix / 128, seq / 128,
                            LastSlot(request.pages.c128, prefix / 128, c128_.page_slots())});
     }
+    plan.tokens.push_back({growth.slot, prefix, seq});
   }
+  plan.state = {state_[0].Ask(plan.tokens), state_[1].Ask(plan.tokens)};
   return plan;
 }
 
@@ -173,8 +194,11 @@ Outcome<OutCacheLoc> CacheAllocator::Extend(std::span<const Growth> batch) {
   const struct {
     CachePool pool;
     const std::vector<Extension>& batch;
-  } asked[] = {
-      {CachePool::kFull, plan.full}, {CachePool::kSwa, plan.swa}, {CachePool::kC128, plan.c128}};
+  } asked[] = {{CachePool::kFull, plan.full},
+               {CachePool::kSwa, plan.swa},
+               {CachePool::kC128, plan.c128},
+               {CachePool::kC4State, plan.state[0]},
+               {CachePool::kC128State, plan.state[1]}};
   for (const auto& ask : asked) {
     const int64_t need = allocator(ask.pool).PagesNeeded(ask.batch);
     const int64_t have = available_pages(ask.pool);
@@ -186,6 +210,8 @@ Outcome<OutCacheLoc> CacheAllocator::Extend(std::span<const Growth> batch) {
   OutCacheLoc loc;
   loc.full = *full_.AllocExtend(plan.full);
   loc.c128 = *c128_.AllocExtend(plan.c128);
+  loc.c4_state = state_[0].Take(plan.tokens);
+  loc.c128_state = state_[1].Take(plan.tokens);
   const std::vector<SlotId> swa = *swa_.AllocExtend(plan.swa);
   size_t token = 0;
   size_t window = 0;
@@ -260,10 +286,13 @@ void CacheAllocator::Trim(RequestSlot slot, int64_t length) {
   pages.full.resize(static_cast<size_t>(num_pages));
   pages.swa.resize(static_cast<size_t>(num_pages));
   pages.c128.resize(static_cast<size_t>(num_c128));
+  for (StatePool& state : state_) {
+    state.Trim({slot, length, request.length});
+  }
   request.length = length;
 }
 
-int64_t CacheAllocator::EvictWindow(RequestSlot slot, int64_t committed) {
+int64_t CacheAllocator::EvictPast(RequestSlot slot, int64_t committed) {
   Request& request = row(slot);
   CACHALOT_CHECK_LE(committed, request.length);
   // cache.I13, I18: at least a page, so that its end can be resumed.
@@ -277,25 +306,39 @@ int64_t CacheAllocator::EvictWindow(RequestSlot slot, int64_t committed) {
               request.pages.swa.begin() + static_cast<std::ptrdiff_t>(end), PageId(0));
     request.evicted = threshold;
   }
+  for (StatePool& state : state_) {
+    state.Evict(slot, committed);
+  }
   return request.evicted;
 }
 
 void CacheAllocator::Free(RequestSlot slot) {
   Request& request = row(slot);
   Release(request.pages);
+  for (StatePool& state : state_) {
+    state.Free(slot);
+  }
   request = Request();
   const PageId as_page(slot.value);
   slots_.Release({&as_page, 1});
 }
 
+PageAllocator& CacheAllocator::MutableAllocator(CachePool pool) {
+  return const_cast<PageAllocator&>(std::as_const(*this).allocator(pool));
+}
+
 std::optional<PageId> CacheAllocator::Take(CachePool pool) {
-  PageAllocator& pages = const_cast<PageAllocator&>(std::as_const(*this).allocator(pool));
+  PageAllocator& pages = MutableAllocator(pool);
   const Extension one{0, 1, SlotId(-1)};
   const auto taken = pages.AllocExtend({&one, 1});
   if (!taken) {
     return std::nullopt;
   }
   return PageOf(taken->front(), pages.page_slots());
+}
+
+void CacheAllocator::Return(CachePool pool, PageId page) {
+  MutableAllocator(pool).Release({&page, 1});
 }
 
 void CacheAllocator::SetWindow(PageId full, PageId swa) {
@@ -344,11 +387,20 @@ std::string CacheAllocator::LeakReport() const {
                             pages.available_pages(), pages.num_pages());
     }
   };
-  for (const CachePool pool : {CachePool::kFull, CachePool::kSwa, CachePool::kC128}) {
+  for (const CachePool pool : kCachePools) {
     add(NameOf(pool), allocator(pool));
   }
   add("requests", slots_);
   return report;
+}
+
+std::span<const PageId> CacheAllocator::state_pages(RequestSlot slot, int64_t ratio) const {
+  const Request& request = row(slot);
+  if (state(ratio).exists()) {
+    return state(ratio).pages(slot);
+  }
+  // cache.I15: a ring of c4 state belongs to a window page, one of c128 state to a request.
+  return ratio == 4 ? std::span(request.pages.swa) : std::span(&request.ring, 1);
 }
 
 SlotId CacheAllocator::SwaSlot(SlotId full) const {

@@ -4,6 +4,7 @@
 // state.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -14,10 +15,14 @@
 #include "cache/ids.h"
 #include "cache/page_allocator.h"
 #include "cache/shape.h"
+#include "cache/state_pool.h"
 
 namespace cachalot {
 
-enum class CachePool : uint8_t { kFull, kSwa, kC128 };
+// The last two are those of paged state. c4 entries lie with the full pages.
+enum class CachePool : uint8_t { kFull, kSwa, kC128, kC4State, kC128State };
+inline constexpr CachePool kCachePools[] = {CachePool::kFull, CachePool::kSwa, CachePool::kC128,
+                                            CachePool::kC4State, CachePool::kC128State};
 const char* NameOf(CachePool pool);
 
 // Why an allocation did not happen: an outcome to act upon (wait, evict, retract), not an error.
@@ -31,14 +36,16 @@ struct Exhausted {
 template <typename T>
 using Outcome = tl::expected<T, Exhausted>;
 
-// Where the new tokens of a batch go, flat and in batch order. Parts of pools that the model lacks
-// are empty. State needs no part of its own: it lies with the window pages and with the request
-// slots.
+// Where the new tokens of a batch go, flat and in batch order. Parts of pools that are not there are
+// empty: state in rings has none, it lies with the window pages and with the request slots.
 struct OutCacheLoc {
   std::vector<SlotId> full;  // [T]
   std::vector<SlotId> swa;   // [T]; 0 for tokens without window rows
   std::vector<SlotId> c4;    // a row for each position % 4 == 3
   std::vector<SlotId> c128;  // a row for each position % 128 == 127
+  // A row for each position that a later step may read the state of (cache.I34).
+  std::vector<SlotId> c4_state;
+  std::vector<SlotId> c128_state;
 };
 
 // Pages that one holder has: a request, or a prefix kept for others. Column i of full and swa is
@@ -78,15 +85,17 @@ class CacheAllocator {
   Outcome<OutCacheLoc> Decode(std::span<const RequestSlot> slots);
   // Gives back the pages wholly beyond `length` tokens: rejected drafts.
   void Trim(RequestSlot slot, int64_t length);
-  // Gives back the window pages that no token from position `committed` on can see. Returns the
-  // number of tokens that have no window rows any more.
-  int64_t EvictWindow(RequestSlot slot, int64_t committed);
+  // Gives back the window pages that no token from position `committed` on can see, and the pages of
+  // state that none can read. Returns the number of tokens that have no window rows any more.
+  int64_t EvictPast(RequestSlot slot, int64_t committed);
   // The request is over: all that it holds is given back, its slot too.
   void Free(RequestSlot slot);
 
   // For holders other than requests. A page that is taken has that one holder; a window page is told
   // apart by the full page whose tokens it has, which must have none yet.
   std::optional<PageId> Take(CachePool pool);
+  // Of a page that was taken and given nothing.
+  void Return(CachePool pool, PageId page);
   void SetWindow(PageId full, PageId swa);
   void Retain(const PageSet& pages);
   void Release(const PageSet& pages);
@@ -103,6 +112,11 @@ class CacheAllocator {
   // Tokens that could be stored if one request took them all from a page boundary on.
   int64_t available_tokens() const;
   const PageSet& pages(RequestSlot slot) const { return row(slot).pages; }
+  // The pages of a request's state of a ratio, whichever way it is kept, as CompressorParams reads
+  // them.
+  std::span<const PageId> state_pages(RequestSlot slot, int64_t ratio) const;
+  // One ratio's paged state.
+  const StatePool& state(int64_t ratio) const { return state_[ratio == 4 ? 0 : 1]; }
   // Tokens that have room, whether or not they have been computed.
   int64_t length(RequestSlot slot) const { return row(slot).length; }
   // The window slot of a token: -1 for -1, 0 where it has none.
@@ -115,6 +129,7 @@ class CacheAllocator {
   struct Request {
     bool running = false;
     PageSet pages;
+    PageId ring;  // of c128 state
     int64_t length = 0;
     int64_t evicted = 0;  // tokens whose window pages were given back
 
@@ -124,6 +139,7 @@ class CacheAllocator {
 
   const Request& row(RequestSlot slot) const;
   Request& row(RequestSlot slot);
+  PageAllocator& MutableAllocator(CachePool pool);
   Plan PlanOf(std::span<const Growth> batch) const;
   void Install(const Growth& growth, const OutCacheLoc& loc, size_t token, size_t entry);
   void ReleaseSwa(const PageSet& pages, size_t begin, size_t end);
@@ -132,9 +148,10 @@ class CacheAllocator {
   PageAllocator full_;
   PageAllocator swa_;
   PageAllocator c128_;
-  PageAllocator slots_;            // request slots, as pages of one
-  std::vector<PageId> swa_of_;     // [full pages + 1]: the window page of a full page, or 0
-  std::vector<Request> requests_;  // [max_requests + 1]
+  std::array<StatePool, 2> state_;  // of ratio 4 and 128
+  PageAllocator slots_;             // request slots, as pages of one
+  std::vector<PageId> swa_of_;      // [full pages + 1]: the window page of a full page, or 0
+  std::vector<Request> requests_;   // [max_requests + 1]
 };
 
 // The slot of the last of `length` elements in pages of page_slots, -1 for none.

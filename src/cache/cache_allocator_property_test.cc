@@ -2,12 +2,14 @@
 // every page is accounted for, and the end is as the beginning.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <random>
 #include <set>
 
 #include "cache/cache_allocator.h"
 #include "cache/capacity.h"
+#include "cache/paged_state.h"
 #include "cache/step_tables.h"
 
 namespace cachalot {
@@ -20,7 +22,21 @@ struct Live {
   std::vector<SlotId> swa;
   std::vector<SlotId> c4;
   std::vector<SlotId> c128;
+  std::array<std::map<int64_t, SlotId>, 2> state;  // of ratio 4 and 128, by position
 };
+
+constexpr std::array<int64_t, 2> kRatios = {4, 128};
+
+// Whether a position keeps its state where the tokens [begin, end) have come in one step.
+bool KeepsState(int64_t ratio, int64_t position, int64_t begin, int64_t end) {
+  const int64_t in_page = end % 128;
+  const int64_t tail = ratio == 4 && in_page <= 3 && end >= 128 ? in_page + 128 : in_page;
+  const bool in_begun_page = begin % 128 != 0 && position / 128 == begin / 128;
+  return in_begun_page || position >= end - tail;
+}
+
+// Growth that may be rejected as a whole; what is longer is a prompt, which is there for good.
+constexpr int64_t kWidestDraft = 65;
 
 // Pages of all requests, no prefix being shared, are distinct and make up what is not free.
 void CheckAccounts(const CacheAllocator& cache, const std::map<RequestSlot, Live>& lives) {
@@ -46,6 +62,20 @@ void CheckAccounts(const CacheAllocator& cache, const std::map<RequestSlot, Live
       ASSERT_GT(page.value, 0);
       ASSERT_TRUE(c128.insert(page).second);
     }
+  }
+  for (size_t i = 0; i < kRatios.size(); ++i) {
+    std::set<int32_t> state;
+    for (const auto& [slot, live] : lives) {
+      // One row of each page.
+      const std::map<int64_t, SlotId>& rows = live.state[i];
+      for (auto row = rows.begin(); row != rows.end();
+           row = rows.lower_bound(RoundUpTo(row->first + 1, kPageTokens))) {
+        ASSERT_GE(row->second.value, kPageTokens);
+        ASSERT_TRUE(state.insert(row->second.value / static_cast<int32_t>(kPageTokens)).second);
+      }
+    }
+    const PageAllocator& pages = cache.state(kRatios[i]).allocator();
+    ASSERT_EQ(pages.available_pages() + static_cast<int64_t>(state.size()), pages.num_pages());
   }
   const CacheGeometry& geometry = cache.geometry();
   ASSERT_EQ(cache.available_pages(CachePool::kFull) + static_cast<int64_t>(full.size()),
@@ -127,8 +157,19 @@ class Workload {
     auto swa = loc->swa.begin();
     auto c4 = loc->c4.begin();
     auto c128 = loc->c128.begin();
+    auto c4_state = loc->c4_state.begin();
+    auto c128_state = loc->c128_state.begin();
     for (const Growth& growth : batch) {
       Live& live = lives_[growth.slot];
+      const int64_t end = live.length + num_tokens;
+      for (int64_t p = live.length; p < end && cache_.geometry().has_paged_state(); ++p) {
+        if (KeepsState(4, p, live.length, end)) {
+          live.state[0][p] = *c4_state++;
+        }
+        if (KeepsState(128, p, live.length, end)) {
+          live.state[1][p] = *c128_state++;
+        }
+      }
       for (int64_t i = 0; i < num_tokens; ++i) {
         live.full.push_back(*full++);
         live.swa.push_back(*swa++);
@@ -141,7 +182,11 @@ class Workload {
         }
       }
       ASSERT_EQ(cache_.length(growth.slot), live.length);
+      if (num_tokens > kWidestDraft && cache_.geometry().has_paged_state()) {
+        live.committed = live.length;
+      }
     }
+    ASSERT_TRUE(c4_state == loc->c4_state.end() && c128_state == loc->c128_state.end());
     ASSERT_TRUE(full == loc->full.end() && swa == loc->swa.end());
     ASSERT_TRUE(c4 == loc->c4.end() && c128 == loc->c128.end());
   }
@@ -160,6 +205,9 @@ class Workload {
     live.swa.resize(size);
     live.c4.resize(size / 4);
     live.c128.resize(size / 128);
+    for (auto& state : live.state) {
+      state.erase(state.lower_bound(length), state.end());
+    }
   }
 
   void EvictOne() {
@@ -167,7 +215,11 @@ class Workload {
       const auto it = Any();
       Live& live = it->second;
       live.committed = std::max(live.committed, live.length - Below(20));
-      cache_.EvictWindow(it->first, live.committed);
+      cache_.EvictPast(it->first, live.committed);
+      live.state[0].erase(live.state[0].begin(),
+                          live.state[0].lower_bound((live.committed - 24) / 128 * 128));
+      live.state[1].erase(live.state[1].begin(),
+                          live.state[1].lower_bound((live.committed - 192) / 128 * 128));
     }
   }
 
@@ -219,7 +271,22 @@ class Workload {
         const auto entry = static_cast<int64_t>(e);
         ASSERT_EQ(tables.c128_pages.at(row, entry / 16) * 16 + entry % 16, live.c128[e].value);
       }
+      if (cache_.geometry().has_paged_state()) {
+        CheckStateTable(tables.c4_state_pages, row, live.state[0], live.length);
+        CheckStateTable(tables.c128_state_pages, row, live.state[1], live.length);
+      }
       ++row;
+    }
+  }
+
+  static void CheckStateTable(const PageTable& table, int64_t row,
+                              const std::map<int64_t, SlotId>& state, int64_t length) {
+    for (int64_t page = 0; page < table.columns; ++page) {
+      const bool held = page * 128 < length && state.contains(page * 128);
+      ASSERT_EQ(table.at(row, page) > 0, held) << "column " << page;
+    }
+    for (const auto& [position, slot] : state) {
+      ASSERT_EQ(table.at(row, position / 128) * 128 + position % 128, slot.value);
     }
   }
 
@@ -231,13 +298,16 @@ class Workload {
 };
 
 TEST(CacheAllocatorProperty, IsFullAgainAfterTenThousandRandomOperations) {
-  for (const uint64_t seed : {1, 2, 3}) {
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    const bool paged = seed > 2;
     Workload workload({.max_requests = 6,
                        .full_pages = 80,
                        .swa_pages = 60,
                        .c128_pages = 9,
                        .c128_page_entries = 16,
                        .has_c4 = true,
+                       .c4_state_pages = paged ? 14 : 0,
+                       .c128_state_pages = paged ? 17 : 0,
                        .window = 128},
                       seed);
     for (int i = 0; i < 10000; ++i) {
@@ -274,7 +344,40 @@ TEST(CacheAllocatorProperty, NeverLacksWindowPagesWithinTheStepsPlannedFor) {
       }
       ASSERT_TRUE(cache.Extend(batch));
       for (const RequestSlot slot : slots) {
-        cache.EvictWindow(slot, cache.length(slot));
+        cache.EvictPast(slot, cache.length(slot));
+      }
+    }
+  }
+}
+
+// cache.I36, in steps that begin and end anywhere.
+TEST(CacheAllocatorProperty, NeverLacksStatePagesWithinTheStepsPlannedFor) {
+  std::mt19937_64 random(12);
+  for (const int64_t step_tokens : {1, 100, 300, 1000}) {
+    CacheGeometry geometry = {.max_requests = 5, .full_pages = 9000, .swa_pages = 9000};
+    geometry.c4_state_pages = PagedStatePages(4, geometry.max_requests, step_tokens);
+    geometry.c128_state_pages = PagedStatePages(128, geometry.max_requests, step_tokens);
+    CacheAllocator cache(geometry);
+    std::vector<RequestSlot> slots;
+    while (const auto slot = cache.TakeRequest()) {
+      slots.push_back(*slot);
+    }
+    for (int i = 0; i < 1000; ++i) {
+      std::vector<Growth> batch;
+      std::vector<StepRequest> step;
+      auto left = static_cast<uint64_t>(step_tokens);
+      for (const RequestSlot slot : slots) {
+        const uint64_t n = random() % 3 == 0 ? random() % (left + 1) : std::min<uint64_t>(left, 1);
+        batch.push_back({slot, static_cast<int64_t>(n), TokenPos(0)});
+        step.push_back(
+            {slot, TokenPos(static_cast<int32_t>(cache.length(slot))), batch.back().num_tokens});
+        left -= n;
+      }
+      const auto grown = cache.Extend(batch);
+      ASSERT_TRUE(grown) << NameOf(grown.error().pool) << " of " << step_tokens;
+      BuildStepTables(cache, step);  // checks what is read
+      for (const RequestSlot slot : slots) {
+        cache.EvictPast(slot, cache.length(slot));
       }
     }
   }

@@ -19,10 +19,19 @@ CacheGeometry Geometry() {
           .window = 128};
 }
 
+CacheGeometry PagedGeometry() {
+  CacheGeometry geometry = Geometry();
+  geometry.c4_state_pages = 6;
+  geometry.c128_state_pages = 9;
+  return geometry;
+}
+
 OutCacheLoc Grow(CacheAllocator& cache, RequestSlot slot, int64_t num_tokens) {
   const Growth growth{slot, num_tokens, TokenPos(0)};
   return cache.Extend({&growth, 1}).value();
 }
+
+std::vector<PageId> Copy(std::span<const PageId> pages) { return {pages.begin(), pages.end()}; }
 
 int64_t SlotOf(const std::vector<PageId>& pages, int64_t index, int64_t page_slots) {
   return pages[static_cast<size_t>(index / page_slots)].value * page_slots + index % page_slots;
@@ -46,6 +55,50 @@ TEST(CacheAllocator, GivesPartsOfTheRightLengthsInBatchOrder) {
   EXPECT_EQ(loc.full[259].value, SlotOf(cache.pages(a).full, 126, 128));
   EXPECT_EQ(loc.c128[0].value, SlotOf(cache.pages(b).c128, 0, 16));
   EXPECT_EQ(loc.c128[2].value, SlotOf(cache.pages(a).c128, 0, 16));
+}
+
+TEST(CacheAllocator, GivesSixPartsWithPagedStateAndFourWithRings) {
+  CacheAllocator rings(Geometry());
+  CacheAllocator paged(PagedGeometry());
+  for (CacheAllocator* cache : {&rings, &paged}) {
+    const RequestSlot a = *cache->TakeRequest();
+    const RequestSlot b = *cache->TakeRequest();
+    Grow(*cache, a, 126);
+    const Growth batch[] = {{b, 259, TokenPos(0)}, {a, 3, TokenPos(0)}};
+    const OutCacheLoc loc = cache->Extend(batch).value();
+    EXPECT_EQ(loc.full.size(), 262u);
+    EXPECT_EQ(loc.swa.size(), 262u);
+    EXPECT_EQ(loc.c4.size(), 65u);
+    EXPECT_EQ(loc.c128.size(), 3u);
+    if (cache == &rings) {
+      EXPECT_TRUE(loc.c4_state.empty());
+      EXPECT_TRUE(loc.c128_state.empty());
+      continue;
+    }
+    // The tails of 259 tokens, then positions 126, 127 and 128.
+    ASSERT_EQ(loc.c4_state.size(), 131u + 3u);
+    ASSERT_EQ(loc.c128_state.size(), 3u + 3u);
+    for (int64_t i = 0; i < 131; ++i) {
+      EXPECT_EQ(loc.c4_state[static_cast<size_t>(i)].value,
+                SlotOf(Copy(cache->state_pages(b, 4)), 128 + i, 128));
+    }
+    for (int64_t i = 0; i < 3; ++i) {
+      const auto of_a = static_cast<size_t>(i);
+      EXPECT_EQ(loc.c128_state[of_a].value, SlotOf(Copy(cache->state_pages(b, 128)), 256 + i, 128));
+      EXPECT_EQ(loc.c4_state[131 + of_a].value,
+                SlotOf(Copy(cache->state_pages(a, 4)), 126 + i, 128));
+      EXPECT_EQ(loc.c128_state[3 + of_a].value,
+                SlotOf(Copy(cache->state_pages(a, 128)), 126 + i, 128));
+    }
+    // One row each for a token each.
+    const RequestSlot both[] = {a, b};
+    const OutCacheLoc next = cache->Decode(both).value();
+    EXPECT_EQ(next.c4_state.size(), 2u);
+    EXPECT_EQ(next.c128_state.size(), 2u);
+    cache->Free(a);
+    cache->Free(b);
+    EXPECT_EQ(cache->LeakReport(), "");
+  }
 }
 
 TEST(CacheAllocator, DerivesC4SlotsThatAreUniqueAndShareThePageId) {
@@ -114,7 +167,7 @@ TEST(CacheAllocator, MapsFullSlotsToWindowSlots) {
   }
   EXPECT_EQ(cache.SwaSlot(SlotId(-1)), SlotId(-1));
   EXPECT_EQ(cache.SwaSlot(SlotId(0)), SlotId(0));
-  cache.EvictWindow(slot, 600);
+  cache.EvictPast(slot, 600);
   for (size_t i = 0; i < loc.full.size(); ++i) {
     EXPECT_EQ(cache.SwaSlot(loc.full[i]), i < 384 ? SlotId(0) : loc.swa[i]);
   }
@@ -141,16 +194,16 @@ TEST(CacheAllocator, EvictsWholeWindowPagesAndNothingElse) {
   const RequestSlot slot = *cache.TakeRequest();
   Grow(cache, slot, 1000);
   const auto full = cache.pages(slot).full;
-  EXPECT_EQ(cache.EvictWindow(slot, 1000), 768);
-  EXPECT_EQ(cache.EvictWindow(slot, 1000), 768);
+  EXPECT_EQ(cache.EvictPast(slot, 1000), 768);
+  EXPECT_EQ(cache.EvictPast(slot, 1000), 768);
   EXPECT_EQ(cache.available_pages(CachePool::kSwa), 38);
   EXPECT_EQ(cache.available_pages(CachePool::kFull), 32);
   EXPECT_EQ(cache.pages(slot).full, full);
   // The page that a boundary needs to be resumed stays until the next boundary.
   Grow(cache, slot, 24);
-  EXPECT_EQ(cache.EvictWindow(slot, 1024), 896);
+  EXPECT_EQ(cache.EvictPast(slot, 1024), 896);
   EXPECT_GT(cache.pages(slot).swa.back().value, 0);
-  EXPECT_EQ(cache.EvictWindow(slot, 10), 896);
+  EXPECT_EQ(cache.EvictPast(slot, 10), 896);
 }
 
 TEST(CacheAllocator, KeepsAWholeWindowAndAtLeastAPage) {
@@ -163,7 +216,7 @@ TEST(CacheAllocator, KeepsAWholeWindowAndAtLeastAPage) {
     for (int64_t committed = 0; committed <= 1000; ++committed) {
       const int64_t kept = std::max<int64_t>(window, 128);
       const int64_t expected = committed < kept ? 0 : (committed - kept) / 128 * 128;
-      ASSERT_EQ(cache.EvictWindow(slot, committed), expected) << window << " " << committed;
+      ASSERT_EQ(cache.EvictPast(slot, committed), expected) << window << " " << committed;
     }
   }
 }
@@ -212,25 +265,49 @@ TEST(CacheAllocator, TrimsWhatLiesWhollyBeyondTheLength) {
 }
 
 TEST(CacheAllocator, IsRestoredFromACopy) {
-  CacheAllocator cache(Geometry());
-  const RequestSlot slot = *cache.TakeRequest();
-  Grow(cache, slot, 1900);
-  const CacheAllocator backup = cache;
-  for (int round = 0; round < 1000; ++round) {
-    Grow(cache, slot, 300);
-    ASSERT_NE(cache, backup);
-    cache = backup;
+  for (const CacheGeometry& geometry : {Geometry(), PagedGeometry()}) {
+    CacheAllocator cache(geometry);
+    const RequestSlot slot = *cache.TakeRequest();
+    Grow(cache, slot, 1900);
+    const CacheAllocator backup = cache;
+    for (int round = 0; round < 1000; ++round) {
+      Grow(cache, slot, 300);
+      ASSERT_NE(cache, backup);
+      cache = backup;
+    }
+    cache.Free(slot);
+    EXPECT_EQ(cache.LeakReport(), "");
   }
-  cache.Free(slot);
-  EXPECT_EQ(cache.LeakReport(), "");
 }
 
 TEST(CacheAllocator, IsAsNewWhenCleared) {
-  CacheAllocator cache(Geometry());
+  CacheAllocator cache(PagedGeometry());
   Grow(cache, *cache.TakeRequest(), 1900);
   EXPECT_NE(cache.LeakReport(), "");
   cache.Clear();
-  EXPECT_EQ(cache, CacheAllocator(Geometry()));
+  EXPECT_EQ(cache, CacheAllocator(PagedGeometry()));
+}
+
+TEST(CacheAllocator, EvictsStateBelowItsWatermarks) {
+  CacheAllocator cache(PagedGeometry());
+  const RequestSlot slot = *cache.TakeRequest();
+  for (int64_t length = 0; length < 400; ++length) {
+    Grow(cache, slot, 1);
+    if (length == 150) {
+      EXPECT_EQ(cache.state_pages(slot, 4).size(), 2u);
+    }
+  }
+  cache.EvictPast(slot, 151);
+  EXPECT_GT(cache.state_pages(slot, 4)[0].value, 0);
+  cache.EvictPast(slot, 152);
+  EXPECT_EQ(cache.state_pages(slot, 4)[0].value, 0);
+  EXPECT_GT(cache.state_pages(slot, 4)[1].value, 0);
+  cache.EvictPast(slot, 319);
+  EXPECT_GT(cache.state_pages(slot, 128)[0].value, 0);
+  cache.EvictPast(slot, 320);
+  EXPECT_EQ(cache.state_pages(slot, 128)[0].value, 0);
+  EXPECT_EQ(cache.available_pages(CachePool::kC4State), 6 - 2);
+  EXPECT_EQ(cache.available_pages(CachePool::kC128State), 9 - 3);
 }
 
 // Every pool in turn is made too small for step k of a run, for every k: that step changes nothing,
@@ -242,19 +319,21 @@ TEST(CacheAllocator, ChangesNothingWhicheverPoolIsShortAtWhicheverStep) {
     return cache.Extend(batch);
   };
   int shortages = 0;
-  for (const CachePool pool : {CachePool::kFull, CachePool::kSwa, CachePool::kC128}) {
+  for (const CachePool pool : kCachePools) {
     for (int64_t size = 1; size < 80; ++size) {
       CacheGeometry geometry = Geometry();
-      geometry.full_pages = geometry.swa_pages = geometry.c128_pages = 500;
-      (pool == CachePool::kFull  ? geometry.full_pages
-       : pool == CachePool::kSwa ? geometry.swa_pages
-                                 : geometry.c128_pages) = size;
+      int64_t* const sizes[] = {&geometry.full_pages, &geometry.swa_pages, &geometry.c128_pages,
+                                &geometry.c4_state_pages, &geometry.c128_state_pages};
+      for (int64_t* pages : sizes) {
+        *pages = 500;
+      }
+      *sizes[static_cast<size_t>(pool)] = size;
       CacheAllocator cache(geometry);
       const RequestSlot hog = *cache.TakeRequest();
       const RequestSlot a = *cache.TakeRequest();
       const RequestSlot b = *cache.TakeRequest();
       // The hog's own growth may fail as well: then it holds nothing.
-      const Growth hogged{hog, pool == CachePool::kC128 ? 2048 : 128, TokenPos(0)};
+      const Growth hogged{hog, pool == CachePool::kC128 ? 2048 : 127, TokenPos(0)};
       const bool holds = cache.Extend({&hogged, 1}).has_value();
       for (const int64_t n : steps) {
         const CacheAllocator before = cache;
@@ -294,6 +373,15 @@ TEST(CacheAllocatorDeathTest, RefusesSlotsThatNobodyHas) {
   const RequestSlot again = *cache.TakeRequest();
   const RequestSlot twice[] = {again, again};
   EXPECT_DEATH((void)cache.Decode(twice), "twice in a batch");
+}
+
+TEST(CacheAllocatorDeathTest, RefusesAPrefixWithPagedState) {
+  CacheAllocator cache(PagedGeometry());
+  const RequestSlot a = *cache.TakeRequest();
+  Grow(cache, a, 2048);
+  const PageSet prefix = cache.pages(a);
+  const RequestSlot b = *cache.TakeRequest();
+  EXPECT_DEATH((void)cache.Adopt(b, prefix), "a prefix of 16 pages has no state");
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST(CacheSharing, GivesRequestsThatDivergeRowsOfTheirOwn) {
     EXPECT_NE(cache.pages(a).swa[i], cache.pages(b).swa[i]);
   }
   // b's window moves on; a's pages, of which b held some, stay a's.
-  cache.EvictWindow(b, cache.length(b));
+  cache.EvictPast(b, cache.length(b));
   EXPECT_EQ(cache.pages(a).swa[17], prefix.swa[17]);
   EXPECT_EQ(cache.SwaSlot(SlotId(static_cast<int32_t>(prefix.full[17].value * kPageTokens))).value,
             prefix.swa[17].value * kPageTokens);
@@ -101,7 +101,7 @@ TEST(CacheSharing, ResumesAtEveryPageBoundaryWithTheWindowAlone) {
     const StepTables tables = BuildStepTables(cache, {&step, 1});
     EXPECT_EQ(tables.c4_slots.size(), 32u);
     EXPECT_EQ(tables.c4_pages.columns, num_pages + 2);
-    cache.EvictWindow(b, cache.length(b));
+    cache.EvictPast(b, cache.length(b));
     cache.Free(b);
   }
   cache.Free(a);
@@ -179,7 +179,7 @@ TEST(CacheSharingDeathTest, RefusesAPrefixWithoutItsWindow) {
   CacheAllocator cache(Geometry());
   const RequestSlot a = *cache.TakeRequest();
   Grow(cache, a, 4 * kPageTokens);
-  cache.EvictWindow(a, 4 * kPageTokens);
+  cache.EvictPast(a, 4 * kPageTokens);
   const RequestSlot b = *cache.TakeRequest();
   EXPECT_DEATH((void)cache.Adopt(b, PrefixOf(cache, a, 2)), "without its window");
 }

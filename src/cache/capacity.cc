@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "base/check.h"
+#include "cache/paged_state.h"
+#include "cache/ring_state.h"
 
 namespace cachalot {
 namespace {
@@ -24,7 +26,17 @@ Status CheckOptions(const CacheOptions& options) {
                      "cache: {} entries in a c128 page, expected a positive multiple of 16",
                      options.c128_page_entries);
   }
+  if (options.step_tokens <= 0 || options.step_tokens > kMaxPages * kPageTokens) {
+    return MakeError(StatusCode::kInvalidArgument, "cache: {} tokens of a step, expected 1 to {}",
+                     options.step_tokens, kMaxPages * kPageTokens);
+  }
   return {};
+}
+
+StateLayout LayoutOfState(const CacheOptions& options, int64_t ratio, int64_t num_rings) {
+  return options.state == StateKind::kPaged
+             ? PagedStateLayout(PagedStatePages(ratio, options.max_requests, options.step_tokens))
+             : RingStateLayout(ratio, num_rings, options.speculative);
 }
 
 // The plan for page counts that have been checked.
@@ -35,13 +47,16 @@ CachePlan PlanForPages(const CacheShape& shape, const CacheRows& rows, const Cac
   swa_pages = std::min(swa_pages, full_pages);  // a window page belongs to a full page
   CachePlan plan;
   plan.rows = rows;
-  plan.rings = RingRowsFor(options.speculative);
+  plan.c4_layout = LayoutOfState(options, 4, swa_pages);
+  plan.c128_layout = LayoutOfState(options, 128, options.max_requests);
   CacheGeometry& geometry = plan.geometry;
   geometry.max_requests = options.max_requests;
   geometry.full_pages = full_pages;
   geometry.swa_pages = swa_pages;
   geometry.c128_page_entries = options.c128_page_entries;
   geometry.has_c4 = c4_layers > 0;
+  geometry.c4_state_pages = c4_layers > 0 ? plan.c4_layout.own_pages : 0;
+  geometry.c128_state_pages = c128_layers > 0 ? plan.c128_layout.own_pages : 0;
   geometry.window = shape.window;
   // cache.I21: a full page is one entry, but every request, and every text that ends in the prefix
   // index or parts from another there, may have a c128 page that is not full.
@@ -56,17 +71,16 @@ CachePlan PlanForPages(const CacheShape& shape, const CacheRows& rows, const Cac
   plan.index = {"c4 index", c4_layers, (full_pages + 1) * kC4PageEntries, rows.index.bytes()};
   plan.c128 = {"c128", c128_layers, (geometry.c128_pages + 1) * options.c128_page_entries,
                rows.kv.bytes()};
-  const auto state = [](const char* name, int64_t buffers, int64_t num_rings, int64_t ring_rows,
+  const auto state = [](const char* name, int64_t buffers, const StateLayout& layout,
                         int64_t floats) {
-    return PoolPlan{name, buffers, StateBufferRows(num_rings, ring_rows),
+    return PoolPlan{name, buffers, layout.buffer_rows,
                     floats * static_cast<int64_t>(sizeof(float))};
   };
-  plan.c4_state =
-      state("c4 state", c4_layers, swa_pages, plan.rings.c4, StateWidth(4, shape.head_dim));
-  plan.index_state = state("c4 index state", c4_layers, swa_pages, plan.rings.c4,
-                           StateWidth(4, shape.index_head_dim));
-  plan.c128_state = state("c128 state", c128_layers, options.max_requests, plan.rings.c128,
-                          StateWidth(128, shape.head_dim));
+  plan.c4_state = state("c4 state", c4_layers, plan.c4_layout, StateWidth(4, shape.head_dim));
+  plan.index_state =
+      state("c4 index state", c4_layers, plan.c4_layout, StateWidth(4, shape.index_head_dim));
+  plan.c128_state =
+      state("c128 state", c128_layers, plan.c128_layout, StateWidth(128, shape.head_dim));
   return plan;
 }
 
@@ -119,16 +133,15 @@ Result<CachePlan> PlanForTokens(const CacheShape& shape, const CacheRows& rows,
 }
 
 Result<CachePlan> PlanForBytes(const CacheShape& shape, const CacheRows& rows,
-                               const CacheOptions& options, int64_t bytes, double swa_share,
-                               int64_t step_tokens) {
+                               const CacheOptions& options, int64_t bytes, double swa_share) {
   CACHALOT_RETURN_IF_ERROR(CheckOptions(options));
   if (!(swa_share > 0 && swa_share <= 1)) {
     return MakeError(StatusCode::kInvalidArgument,
                      "cache: {} of the tokens with window rows, expected more than 0 and at most 1",
                      swa_share);
   }
-  CACHALOT_RETURN_IF_ERROR(CheckPages("step", step_tokens));
-  const int64_t least_swa = WindowTokensFor(shape, options.max_requests, step_tokens) / kPageTokens;
+  const int64_t least_swa =
+      WindowTokensFor(shape, options.max_requests, options.step_tokens) / kPageTokens;
   CACHALOT_RETURN_IF_ERROR(CheckPages("window", least_swa * kPageTokens));
   const auto plan_of = [&](int64_t full_pages) {
     const auto share = static_cast<int64_t>(std::ceil(static_cast<double>(full_pages) * swa_share));

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "cache/ring_state.h"
 #include "cache/shape.h"
+#include "cache/state_layout.h"
 #include "tensor/rows.h"
 
 namespace cachalot {
@@ -22,7 +22,9 @@ struct CacheRows {
 struct CacheOptions {
   int64_t max_requests = 1;
   int64_t c128_page_entries = 16;  // a positive multiple of 16
-  bool speculative = false;        // rings large enough for drafts
+  int64_t step_tokens = 512;       // new tokens of a step, of all requests together
+  StateKind state = StateKind::kRing;
+  bool speculative = false;  // rings large enough for drafts
 };
 
 // One kind of buffer, and how many layers have one.
@@ -39,7 +41,8 @@ struct PoolPlan {
 struct CachePlan {
   CacheGeometry geometry;
   CacheRows rows;
-  RingRows rings;
+  StateLayout c4_layout;  // of state
+  StateLayout c128_layout;
   PoolPlan window;
   PoolPlan c4;
   PoolPlan index;
@@ -65,11 +68,10 @@ Result<CachePlan> PlanForTokens(const CacheShape& shape, const CacheRows& rows,
 // than WindowTokensFor asks. kResourceExhausted, with the least that would do, where there is not
 // room for one page of tokens.
 Result<CachePlan> PlanForBytes(const CacheShape& shape, const CacheRows& rows,
-                               const CacheOptions& options, int64_t bytes, double swa_share,
-                               int64_t step_tokens);
+                               const CacheOptions& options, int64_t bytes, double swa_share);
 
 // Window tokens that suffice for max_requests where each step takes at most `step_tokens` new
-// tokens in all and is followed by EvictWindow for its requests: the window and a page begun at
+// tokens in all and is followed by EvictPast for its requests: the window and a page begun at
 // either end for each request, and the step's own.
 int64_t WindowTokensFor(const CacheShape& shape, int64_t max_requests, int64_t step_tokens);
 

@@ -67,7 +67,8 @@ TEST(Capacity, HasRoomInC128PagesForWhateverTheFullPagesHold) {
 TEST(Capacity, HoldsTheMostThatTheBytesAllow) {
   for (const int64_t bytes : {20'000'000, 123'456'789, 2'000'000'000}) {
     for (const double share : {0.1, 0.5, 1.0}) {
-      const auto plan = PlanForBytes(Shape(), Rows(), {.max_requests = 2}, bytes, share, 256);
+      const auto plan =
+          PlanForBytes(Shape(), Rows(), {.max_requests = 2, .step_tokens = 256}, bytes, share);
       ASSERT_TRUE(plan) << plan.error().message;
       EXPECT_LE(plan->bytes(), bytes);
       const int64_t more = plan->geometry.full_pages + 1;
@@ -82,7 +83,7 @@ TEST(Capacity, HoldsTheMostThatTheBytesAllow) {
 }
 
 TEST(Capacity, SaysHowMuchIsMissing) {
-  const auto plan = PlanForBytes(Shape(), Rows(), {}, 1000, 0.5, 128);
+  const auto plan = PlanForBytes(Shape(), Rows(), {}, 1000, 0.5);
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, StatusCode::kResourceExhausted);
   EXPECT_THAT(plan.error().message, testing::HasSubstr("1000 bytes do not hold one page"));
@@ -99,11 +100,11 @@ TEST(Capacity, RefusesAbsurdNumbers) {
   EXPECT_FALSE(PlanForTokens(Shape(), Rows(), {.max_requests = huge}, 128, 128));
   EXPECT_FALSE(PlanForTokens(Shape(), Rows(), {.c128_page_entries = 24}, 128, 128));
   EXPECT_FALSE(PlanForTokens(Shape(), Rows(), {.c128_page_entries = 0}, 128, 128));
-  EXPECT_FALSE(PlanForBytes(Shape(), Rows(), {}, huge, 0, 128));
-  EXPECT_FALSE(PlanForBytes(Shape(), Rows(), {}, huge, std::nan(""), 128));
-  EXPECT_FALSE(PlanForBytes(Shape(), Rows(), {}, huge, 0.5, huge));
+  EXPECT_FALSE(PlanForBytes(Shape(), Rows(), {}, huge, 0));
+  EXPECT_FALSE(PlanForBytes(Shape(), Rows(), {}, huge, std::nan("")));
+  EXPECT_FALSE(PlanForBytes(Shape(), Rows(), {.step_tokens = huge}, huge, 0.5));
   // The longest that slots can name is planned without overflow.
-  const auto longest = PlanForBytes(Shape(), Rows(), {}, huge, 1.0, 128);
+  const auto longest = PlanForBytes(Shape(), Rows(), {}, huge, 1.0);
   ASSERT_TRUE(longest);
   EXPECT_EQ(longest->geometry.full_pages, (int64_t{1} << 24) - 1);
   EXPECT_GT(longest->bytes(), int64_t{1} << 43);

@@ -19,17 +19,7 @@ class PageThief {
   PageThief& operator=(const PageThief&) = delete;
   ~PageThief() {
     for (const PageId page : pages_) {
-      switch (pool_) {
-        case CachePool::kFull:
-          cache_.Release({.full = {page}, .swa = {PageId(0)}, .c128 = {}});
-          break;
-        case CachePool::kSwa:
-          cache_.ReleaseWindow(PageId(0), page);
-          break;
-        case CachePool::kC128:
-          cache_.Release({.full = {}, .swa = {}, .c128 = {page}});
-          break;
-      }
+      cache_.Return(pool_, page);
     }
   }
 

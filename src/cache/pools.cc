@@ -40,7 +40,8 @@ Result<Buffer> CacheFactory::NewRows(Device& device, const RowLayout& layout, in
 
 Result<std::unique_ptr<StateStore>> CacheFactory::NewState(Device& device, Stream& stream,
                                                            const CachePlan& plan) {
-  return NewRingStateStore(device, stream, plan);
+  return plan.geometry.has_paged_state() ? NewPagedStateStore(device, stream, plan)
+                                         : NewRingStateStore(device, stream, plan);
 }
 
 CachePools::CachePools(const CacheShape& shape, const CachePlan& plan)
@@ -111,14 +112,10 @@ std::vector<Tensor> CachePools::PartRows(PagePart part, const PagePlace& place) 
     return rows;
   }
   add(window_, plan_.window, place.swa.value * kPageTokens, kPageTokens);
-  // cache.I18: the state of the last 4 positions.
-  for (int64_t layer = 0; layer < plan_.c4_state.buffers; ++layer) {
-    const StateView state = state_->view({4, layer});
-    const int64_t end = (place.swa.value + 1) * state.state_rows;
-    for (const Tensor& tensor : {state.attn, state.index}) {
-      const Tensor last = tensor.Rows(end - 4, end);
-      rows.push_back({last.data, DType::kU8, Shape({last.bytes()})});
-    }
+  const size_t first_state = rows.size();
+  state_->AddRowsOf(place.swa, rows);
+  for (size_t i = first_state; i < rows.size(); ++i) {
+    rows[i] = {rows[i].data, DType::kU8, Shape({rows[i].bytes()})};
   }
   return rows;
 }

@@ -1,5 +1,6 @@
 #include "cache/pools.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,11 +24,13 @@ CacheShape Shape() {
   return shape;
 }
 
-CachePlan PlanOf(const Device& device, const CacheShape& shape, bool speculative = false) {
-  return PlanForTokens(shape, RowLayoutsOf(device, shape),
-                       {.max_requests = 3, .speculative = speculative}, 1024, 512)
-      .value();
+CachePlan PlanOf(const Device& device, const CacheShape& shape, const CacheOptions& options = {}) {
+  CacheOptions of_three = options;
+  of_three.max_requests = 3;
+  return PlanForTokens(shape, RowLayoutsOf(device, shape), of_three, 1024, 512).value();
 }
+
+const CacheOptions kPaged = {.state = StateKind::kPaged};
 
 bool IsCleared(const Tensor& state, int64_t row) {
   const int64_t width = state.shape[1];
@@ -48,8 +51,8 @@ TEST(Pools, PlacesLayersByRatio) {
 
 class PoolsTest : public testing::Test {
  protected:
-  void Make(const CacheShape& shape, bool speculative = false) {
-    plan_ = PlanOf(device_, shape, speculative);
+  void Make(const CacheShape& shape, const CacheOptions& options = {}) {
+    plan_ = PlanOf(device_, shape, options);
     pools_ = CachePools::Create(device_, *stream_, shape, plan_, factory_).value();
   }
 
@@ -139,9 +142,38 @@ TEST_F(PoolsTest, StartsWithZeroRowsAndClearedState) {
   }
 }
 
+TEST_F(PoolsTest, HasRoomForEveryStateThatAPageCanHold) {
+  Make(Shape(), kPaged);
+  EXPECT_EQ(plan_.geometry.c4_state_pages, 2 * 3 + 512 / 106);
+  EXPECT_EQ(plan_.geometry.c128_state_pages, 3 * 3 + 512 / 66);
+  for (const auto& [layer, pages] : {std::pair(2, plan_.geometry.c4_state_pages),
+                                     std::pair(3, plan_.geometry.c128_state_pages)}) {
+    const StateView state = pools_->layer(layer).state;
+    EXPECT_EQ(state.state_span, kPageTokens);
+    EXPECT_EQ(state.state_rows, kPageTokens);
+    EXPECT_EQ(state.attn.shape[0], (pages + 1) * kPageTokens);
+    for (int64_t row = 0; row < state.attn.shape[0]; ++row) {
+      ASSERT_TRUE(IsCleared(state.attn, row)) << row;
+    }
+  }
+  EXPECT_EQ(pools_->layer(2).state.index.shape[0], pools_->layer(2).state.attn.shape[0]);
+  // Nothing of it goes with a window page.
+  EXPECT_EQ(pools_->PartRows(PagePart::kWindow, {PageId(3), PageId(2), PageId(1), 5}).size(), 8u);
+}
+
+TEST_F(PoolsTest, RefusesAStoreOfTheOtherKind) {
+  const auto rings = NewRingStateStore(device_, *stream_, PlanOf(device_, Shape(), kPaged));
+  ASSERT_FALSE(rings);
+  EXPECT_EQ(rings.error().code, StatusCode::kUnsupported);
+  EXPECT_THAT(rings.error().message, testing::HasSubstr("--state ring"));
+  const auto paged = NewPagedStateStore(device_, *stream_, PlanOf(device_, Shape()));
+  ASSERT_FALSE(paged);
+  EXPECT_THAT(paged.error().message, testing::HasSubstr("--state paged"));
+}
+
 TEST_F(PoolsTest, ClearsTheBankOfOneRequestOnly) {
   for (const bool speculative : {false, true}) {
-    Make(Shape(), speculative);
+    Make(Shape(), {.speculative = speculative});
     const Tensor state = pools_->layer(3).state.attn;
     std::fill_n(state.As<float>(), state.num_elements(), 1.0f);
     pools_->ClearRequest(*stream_, RequestSlot(2));
@@ -153,14 +185,14 @@ TEST_F(PoolsTest, ClearsTheBankOfOneRequestOnly) {
 }
 
 TEST_F(PoolsTest, AllocatesExactlyThePlannedBytes) {
-  for (const bool speculative : {false, true}) {
+  for (const CacheOptions& options : {CacheOptions(), CacheOptions{.speculative = true}, kPaged}) {
     for (const RowFormat format : {RowFormat::kBf16, RowFormat::kFp8Bf16}) {
       for (const std::vector<int64_t>& ratios :
            {std::vector<int64_t>{0, 1, 4, 128, 4}, {0, 0}, {4}, {128, 128}}) {
         CacheShape shape = Shape();
         shape.ratios = ratios;
         FakeDevice device(format);
-        const CachePlan plan = PlanOf(device, shape, speculative);
+        const CachePlan plan = PlanOf(device, shape, options);
         {
           const auto pools = CachePools::Create(device, *stream_, shape, plan, factory_).value();
           EXPECT_EQ(device.bytes_held, plan.bytes());
@@ -249,7 +281,7 @@ void FillRows(const std::vector<Tensor>& rows, uint8_t first) {
 
 TEST_F(PoolsTest, ListsTheRowsOfAPart) {
   for (const bool speculative : {false, true}) {
-    Make(Shape(), speculative);
+    Make(Shape(), {.speculative = speculative});
     const PagePlace place = {PageId(3), PageId(2), PageId(1), 5};
     const int64_t ring = speculative ? 16 : 8;
     const LayerCache c4 = pools_->layer(2);

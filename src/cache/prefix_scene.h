@@ -66,7 +66,7 @@ class PrefixScene {
     ASSERT_TRUE(cache.Extend({&growth, 1}));
     Write(slot, tokens, begin / kPageTokens);
     index.Insert(slot, tokens, landmark);
-    cache.EvictWindow(slot, cache.length(slot));
+    cache.EvictPast(slot, cache.length(slot));
   }
 
   RequestSlot Run(const Tokens& tokens) {

@@ -1,11 +1,21 @@
 #include "cache/ring_state.h"
 
-#include <algorithm>
+#include <limits>
 
 namespace cachalot {
 
 RingRows RingRowsFor(bool speculative) {
   return speculative ? RingRows{16, 256} : RingRows{8, 128};
+}
+
+StateLayout RingStateLayout(int64_t ratio, int64_t num_rings, bool speculative) {
+  const RingRows rings = RingRowsFor(speculative);
+  if (ratio == 4) {
+    return {kPageTokens, rings.c4, 0, StateBufferRows(num_rings, rings.c4)};
+  }
+  // One page for all positions of a request.
+  return {std::numeric_limits<int32_t>::max(), rings.c128, 0,
+          StateBufferRows(num_rings, rings.c128)};
 }
 
 int64_t StateBufferRows(int64_t num_rings, int64_t ring_rows) {
@@ -22,21 +32,9 @@ int64_t C128StateRow(RequestSlot slot, TokenPos position, const RingRows& rings)
   return position.value < 0 ? -1 : slot.value * rings.c128 + position.value % rings.c128;
 }
 
-Status CheckDraftWidth(const CacheShape& shape, int64_t num_tokens) {
+int64_t RingDraftTokens(int64_t ratio) {
   const RingRows rings = RingRowsFor(true);
-  const struct {
-    int64_t ratio;
-    int64_t limit;
-  } limits[] = {{4, rings.c4 - 8 + 2}, {128, rings.c128 - 128 + 2}};
-  for (const auto& [ratio, limit] : limits) {
-    if (shape.CountLayers(ratio) > 0 && num_tokens > limit) {
-      return MakeError(StatusCode::kUnsupported,
-                       "speculation: {} tokens to verify at once, but layers of ratio {} take at "
-                       "most {}",
-                       num_tokens, ratio, limit);
-    }
-  }
-  return {};
+  return ratio == 4 ? rings.c4 - 2 * ratio + 2 : rings.c128 - ratio + 2;
 }
 
 }  // namespace cachalot

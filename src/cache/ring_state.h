@@ -5,9 +5,8 @@
 
 #include <cstdint>
 
-#include "base/result.h"
 #include "cache/ids.h"
-#include "cache/shape.h"
+#include "cache/state_layout.h"
 
 namespace cachalot {
 
@@ -19,6 +18,9 @@ struct RingRows {
 };
 RingRows RingRowsFor(bool speculative);
 
+// Rings 0 ... num_rings.
+StateLayout RingStateLayout(int64_t ratio, int64_t num_rings, bool speculative);
+
 // Rows of a state buffer for rings 0 ... num_rings, one spare ring and the dummy, which is the last
 // row. Whole multiples of a page.
 int64_t StateBufferRows(int64_t num_rings, int64_t ring_rows);
@@ -27,13 +29,8 @@ int64_t StateBufferRows(int64_t num_rings, int64_t ring_rows);
 int64_t C4StateRow(SlotId window_slot, const RingRows& rings);
 int64_t C128StateRow(RequestSlot slot, TokenPos position, const RingRows& rings);
 
-// Floats of a row: 2 * c * W, with c = 2 for ratio 4 and 1 for ratio 128.
-inline constexpr int64_t StateWidth(int64_t ratio, int64_t width) {
-  return 2 * (ratio == 4 ? 2 : 1) * width;
-}
-
-// Whether `num_tokens` tokens of a request that may all be rejected (the last token and its drafts)
-// fit the rings: n <= ring rows - c * ratio + 2. kUnsupported otherwise.
-Status CheckDraftWidth(const CacheShape& shape, int64_t num_tokens);
+// Most tokens of a request that fit beside the committed ones and may be rejected: ring rows - c *
+// ratio + 2.
+int64_t RingDraftTokens(int64_t ratio);
 
 }  // namespace cachalot

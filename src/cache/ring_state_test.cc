@@ -51,17 +51,17 @@ TEST(RingState, HasTheRowWidthsOfTheModel) {
 TEST(RingState, RefusesDraftsThatWouldOverwriteWhatIsStillNeeded) {
   CacheShape shape;
   shape.ratios = {0, 4, 128};
-  EXPECT_TRUE(CheckDraftWidth(shape, 10));
-  const Status refused = CheckDraftWidth(shape, 11);
+  EXPECT_TRUE(CheckDraftWidth(shape, StateKind::kRing, 10));
+  const Status refused = CheckDraftWidth(shape, StateKind::kRing, 11);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, StatusCode::kUnsupported);
   EXPECT_EQ(refused.error().message,
             "speculation: 11 tokens to verify at once, but layers of ratio 4 take at most 10");
   shape.ratios = {0, 128};
-  EXPECT_TRUE(CheckDraftWidth(shape, 130));
-  EXPECT_FALSE(CheckDraftWidth(shape, 131));
+  EXPECT_TRUE(CheckDraftWidth(shape, StateKind::kRing, 130));
+  EXPECT_FALSE(CheckDraftWidth(shape, StateKind::kRing, 131));
   shape.ratios = {0};
-  EXPECT_TRUE(CheckDraftWidth(shape, 1000));
+  EXPECT_TRUE(CheckDraftWidth(shape, StateKind::kRing, 1000));
 }
 
 }  // namespace

@@ -48,8 +48,12 @@ struct CacheGeometry {
   int64_t c128_pages = 0;          // 0: no layer of ratio 128
   int64_t c128_page_entries = 16;  // rows of a c128 page, a multiple of 16
   bool has_c4 = false;             // whether a layer has ratio 4
+  // Of paged state; 0: rings, or no layer of the ratio.
+  int64_t c4_state_pages = 0;
+  int64_t c128_state_pages = 0;
   int64_t window = kPageTokens;
 
+  bool has_paged_state() const { return c4_state_pages > 0 || c128_state_pages > 0; }
   bool has_c128() const { return c128_pages > 0; }
   bool operator==(const CacheGeometry&) const = default;
 };

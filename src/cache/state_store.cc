@@ -25,12 +25,10 @@ std::vector<float> ClearedRows(int64_t num_rows, int64_t width) {
   return rows;
 }
 
-class RingStateStore final : public StateStore {
+// Buffers and views, which the two kinds have in common.
+class StateBuffers : public StateStore {
  public:
-  explicit RingStateStore(const CachePlan& plan)
-      : plan_(plan),
-        cleared_bank_(ClearedRows(
-            plan.rings.c128, plan.c128_state.row_bytes / static_cast<int64_t>(sizeof(float)))) {}
+  explicit StateBuffers(const CachePlan& plan) : plan_(plan) {}
 
   Status Allocate(Device& device, Stream& stream) {
     CACHALOT_RETURN_IF_ERROR(AllocatePool(device, stream, plan_.c4_state, c4_));
@@ -42,22 +40,13 @@ class RingStateStore final : public StateStore {
     const auto index = static_cast<size_t>(place.index);
     if (place.ratio == 4) {
       return {AsRows(c4_[index], plan_.c4_state), AsRows(index_[index], plan_.index_state),
-              kPageTokens, plan_.rings.c4};
+              plan_.c4_layout.span, plan_.c4_layout.page_rows};
     }
     if (place.ratio == 128) {
-      // One page for all positions of a request.
-      return {AsRows(c128_[index], plan_.c128_state), Tensor(), std::numeric_limits<int32_t>::max(),
-              plan_.rings.c128};
+      return {AsRows(c128_[index], plan_.c128_state), Tensor(), plan_.c128_layout.span,
+              plan_.c128_layout.page_rows};
     }
     return {};
-  }
-
-  void ClearRequest(Stream& stream, RequestSlot slot) override {
-    const int64_t begin = C128StateRow(slot, TokenPos(0), plan_.rings);
-    for (const Buffer& buffer : c128_) {
-      stream.Upload(cleared_bank_.data(),
-                    AsRows(buffer, plan_.c128_state).Rows(begin, begin + plan_.rings.c128));
-    }
   }
 
   int64_t bytes() const override {
@@ -69,6 +58,12 @@ class RingStateStore final : public StateStore {
     }
     return total;
   }
+
+ protected:
+  const CachePlan plan_;
+  std::vector<Buffer> c4_;
+  std::vector<Buffer> index_;
+  std::vector<Buffer> c128_;
 
  private:
   static Status AllocatePool(Device& device, Stream& stream, const PoolPlan& plan,
@@ -90,21 +85,75 @@ class RingStateStore final : public StateStore {
     }
     return stream.Synchronize();
   }
-
-  const CachePlan plan_;
-  const std::vector<float> cleared_bank_;  // outlives every upload of it
-  std::vector<Buffer> c4_;
-  std::vector<Buffer> index_;
-  std::vector<Buffer> c128_;
 };
+
+class RingStateStore final : public StateBuffers {
+ public:
+  explicit RingStateStore(const CachePlan& plan)
+      : StateBuffers(plan),
+        cleared_bank_(
+            ClearedRows(plan.c128_layout.page_rows,
+                        plan.c128_state.row_bytes / static_cast<int64_t>(sizeof(float)))) {}
+
+  void ClearRequest(Stream& stream, RequestSlot slot) override {
+    const int64_t rows = plan_.c128_layout.page_rows;
+    const int64_t begin = slot.value * rows;
+    for (const Buffer& buffer : c128_) {
+      stream.Upload(cleared_bank_.data(),
+                    AsRows(buffer, plan_.c128_state).Rows(begin, begin + rows));
+    }
+  }
+
+  // The state of the page's last 4 positions, which end its ring.
+  void AddRowsOf(PageId window_page, std::vector<Tensor>& rows) const override {
+    const int64_t end = (window_page.value + 1) * plan_.c4_layout.page_rows;
+    for (size_t layer = 0; layer < c4_.size(); ++layer) {
+      rows.push_back(AsRows(c4_[layer], plan_.c4_state).Rows(end - 4, end));
+      rows.push_back(AsRows(index_[layer], plan_.index_state).Rows(end - 4, end));
+    }
+  }
+
+ private:
+  const std::vector<float> cleared_bank_;  // outlives every upload of it
+};
+
+// cache.I16: a row is written by the request that reads it, so nothing is cleared but at first.
+class PagedStateStore final : public StateBuffers {
+ public:
+  using StateBuffers::StateBuffers;
+
+  void ClearRequest(Stream& /*stream*/, RequestSlot /*slot*/) override {}
+  void AddRowsOf(PageId /*window_page*/, std::vector<Tensor>& /*rows*/) const override {}
+};
+
+template <typename Store>
+Result<std::unique_ptr<StateStore>> NewStore(Device& device, Stream& stream,
+                                             const CachePlan& plan) {
+  auto store = std::make_unique<Store>(plan);
+  CACHALOT_RETURN_IF_ERROR(store->Allocate(device, stream));
+  return store;
+}
 
 }  // namespace
 
 Result<std::unique_ptr<StateStore>> NewRingStateStore(Device& device, Stream& stream,
                                                       const CachePlan& plan) {
-  auto store = std::make_unique<RingStateStore>(plan);
-  CACHALOT_RETURN_IF_ERROR(store->Allocate(device, stream));
-  return store;
+  if (plan.geometry.has_paged_state()) {
+    return MakeError(StatusCode::kUnsupported,
+                     "rings of state asked for, but the cache is planned for paged state: expected "
+                     "--state ring");
+  }
+  return NewStore<RingStateStore>(device, stream, plan);
+}
+
+Result<std::unique_ptr<StateStore>> NewPagedStateStore(Device& device, Stream& stream,
+                                                       const CachePlan& plan) {
+  if (!plan.geometry.has_paged_state()) {
+    return MakeError(StatusCode::kUnsupported,
+                     "paged state asked for, but the cache is planned for rings of state: expected "
+                     "--state paged");
+  }
+  return NewStore<PagedStateStore>(device, stream, plan);
 }
 
 }  // namespace cachalot

@@ -1,8 +1,9 @@
-// StateStore: the buffers of the compressors' state, whichever way they are addressed. Here: rings.
+// StateStore: the buffers of the compressors' state, whichever way they are addressed.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/result.h"
 #include "cache/capacity.h"
@@ -26,11 +27,15 @@ class StateStore {
   virtual StateView view(LayerPlace place) const = 0;
   // Clears what belongs to a request slot, before its first step. Done when the stream gets there.
   virtual void ClearRequest(Stream& stream, RequestSlot slot) = 0;
+  // Appends the rows that a window page takes along where it goes, layer by layer (cache.I18).
+  virtual void AddRowsOf(PageId window_page, std::vector<Tensor>& rows) const = 0;
   virtual int64_t bytes() const = 0;
 };
 
-// Rings, all rows cleared. The device outlives the store.
+// All rows cleared. kUnsupported for a plan of the other kind. The device outlives the store.
 Result<std::unique_ptr<StateStore>> NewRingStateStore(Device& device, Stream& stream,
                                                       const CachePlan& plan);
+Result<std::unique_ptr<StateStore>> NewPagedStateStore(Device& device, Stream& stream,
+                                                       const CachePlan& plan);
 
 }  // namespace cachalot

@@ -28,6 +28,10 @@ PageTable TableOf(const std::vector<std::span<const PageId>>& pages) {
   return table;
 }
 
+std::span<const PageId> FirstOf(std::span<const PageId> pages, size_t count) {
+  return pages.first(std::min(count, pages.size()));
+}
+
 // Rows for the entries that end in positions [begin, end).
 void AddEntries(std::span<const PageId> pages, int64_t ratio, int64_t page_rows, int64_t begin,
                 int64_t end, std::vector<int32_t>& slots) {
@@ -43,10 +47,11 @@ StepTables BuildStepTables(const CacheAllocator& cache, std::span<const StepRequ
   StepTables tables;
   tables.num_requests = static_cast<int64_t>(requests.size());
   tables.query_starts.push_back(0);
-  tables.c128_state_pages = {tables.num_requests, 1, {}};
   std::vector<std::span<const PageId>> swa;
   std::vector<std::span<const PageId>> full;
   std::vector<std::span<const PageId>> c128;
+  std::vector<std::span<const PageId>> c4_state;
+  std::vector<std::span<const PageId>> c128_state;
   for (const StepRequest& request : requests) {
     const PageSet& pages = cache.pages(request.slot);
     const int64_t begin = request.start_pos.value;
@@ -56,7 +61,6 @@ StepTables BuildStepTables(const CacheAllocator& cache, std::span<const StepRequ
     CACHALOT_CHECK_LE(end, cache.length(request.slot));
 
     tables.start_pos.push_back(request.start_pos.value);
-    tables.c128_state_pages.values.push_back(request.slot.value);
     for (int64_t position = begin; position < end; ++position) {
       tables.positions.push_back(static_cast<int32_t>(position));
       tables.window_slots.push_back(Row(pages.swa, position, kPageTokens));
@@ -66,6 +70,8 @@ StepTables BuildStepTables(const CacheAllocator& cache, std::span<const StepRequ
            seen += kPageTokens) {
         Row(pages.swa, seen, kPageTokens);
       }
+      cache.state(4).CheckReadable(request.slot, begin);
+      cache.state(128).CheckReadable(request.slot, begin);
     }
     if (geometry.has_c4) {
       AddEntries(pages.full, 4, kC4PageEntries, begin, end, tables.c4_slots);
@@ -81,14 +87,16 @@ StepTables BuildStepTables(const CacheAllocator& cache, std::span<const StepRequ
                        .first(geometry.has_c128() ? static_cast<size_t>(CeilDiv(
                                                         end / 128, geometry.c128_page_entries))
                                                   : 0));
+    c4_state.push_back(FirstOf(cache.state_pages(request.slot, 4), num_pages));
+    c128_state.push_back(FirstOf(cache.state_pages(request.slot, 128), num_pages));
     tables.num_tokens += request.num_tokens;
     tables.query_starts.push_back(static_cast<int32_t>(tables.num_tokens));
   }
   tables.window_pages = TableOf(swa);
   tables.c4_pages = TableOf(full);
   tables.c128_pages = TableOf(c128);
-  // cache.I15: a ring of c4 state belongs to a window page, one of c128 state to a request.
-  tables.c4_state_pages = tables.window_pages;
+  tables.c4_state_pages = TableOf(c4_state);
+  tables.c128_state_pages = TableOf(c128_state);
   return tables;
 }
 

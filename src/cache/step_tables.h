@@ -39,14 +39,15 @@ struct StepTables {
   std::vector<int32_t> window_slots;  // [T]: rows of the window pools
   std::vector<int32_t> c4_slots;      // rows for the entries that the step closes, in request order
   std::vector<int32_t> c128_slots;
-  PageTable window_pages;  // of kPageTokens rows
-  PageTable c4_pages;      // of kC4PageEntries rows: entries and index keys
-  PageTable c128_pages;    // of geometry.c128_page_entries rows
-  PageTable c4_state_pages;
+  PageTable window_pages;    // of kPageTokens rows
+  PageTable c4_pages;        // of kC4PageEntries rows: entries and index keys
+  PageTable c128_pages;      // of geometry.c128_page_entries rows
+  PageTable c4_state_pages;  // as StateLayout says: of the window pages' rings or of paged state
   PageTable c128_state_pages;
 };
 
-// Every position that a token of the step sees in its window has a page: checked.
+// Every position that a token of the step sees in its window, or needs the state of, has a page:
+// checked.
 StepTables BuildStepTables(const CacheAllocator& cache, std::span<const StepRequest> requests);
 
 }  // namespace cachalot

@@ -90,7 +90,7 @@ TEST(StepTables, HasZerosBeforeTheWindowAndNothingOfAFormerTenant) {
   const RequestSlot slot = *cache.TakeRequest();
   ASSERT_EQ(slot, first);
   Grow(cache, slot, 600);
-  cache.EvictWindow(slot, 600);
+  cache.EvictPast(slot, 600);
   Grow(cache, slot, 1);
   const StepRequest step{slot, TokenPos(600), 1};
   const StepTables tables = BuildStepTables(cache, {&step, 1});
@@ -101,13 +101,65 @@ TEST(StepTables, HasZerosBeforeTheWindowAndNothingOfAFormerTenant) {
   EXPECT_EQ(tables.c128_pages.columns, 1);
 }
 
+TEST(StepTables, HasZerosBeforeTheTailOfPagedState) {
+  CacheGeometry geometry = Geometry();
+  geometry.max_requests = 1;
+  geometry.c4_state_pages = 4;
+  geometry.c128_state_pages = 4;
+  CacheAllocator cache(geometry);
+  RequestSlot slot = *cache.TakeRequest();
+  Grow(cache, slot, 300);
+  for (int i = 0; i < 100; ++i) {
+    Grow(cache, slot, 1);
+  }
+  cache.Free(slot);
+  slot = *cache.TakeRequest();
+  Grow(cache, slot, 601);
+  const StepRequest prompt{slot, TokenPos(0), 601};
+  const StepTables tables = BuildStepTables(cache, {&prompt, 1});
+  const int32_t c4 = cache.state_pages(slot, 4)[4].value;
+  const int32_t c128 = cache.state_pages(slot, 128)[4].value;
+  EXPECT_GT(c4, 0);
+  EXPECT_GT(c128, 0);
+  EXPECT_THAT(tables.c4_state_pages.values, ElementsAre(0, 0, 0, 0, c4));
+  EXPECT_THAT(tables.c128_state_pages.values, ElementsAre(0, 0, 0, 0, c128));
+  cache.EvictPast(slot, 601);
+  Grow(cache, slot, 1);
+  const StepRequest next{slot, TokenPos(601), 1};
+  EXPECT_EQ(BuildStepTables(cache, {&next, 1}).c4_state_pages.values, tables.c4_state_pages.values);
+}
+
+TEST(StepTables, AddressTheSameEntriesWhicheverWayStateIsKept) {
+  CacheGeometry geometry = Geometry();
+  std::vector<StepTables> tables;
+  for (const bool paged : {false, true}) {
+    geometry.c4_state_pages = paged ? 20 : 0;
+    geometry.c128_state_pages = paged ? 20 : 0;
+    CacheAllocator cache(geometry);
+    const RequestSlot a = *cache.TakeRequest();
+    const RequestSlot b = *cache.TakeRequest();
+    for (const int64_t n : {130, 1, 700, 3, 1}) {
+      Grow(cache, a, n);
+      Grow(cache, b, n / 2 + 1);
+    }
+    const StepRequest step[] = {{a, TokenPos(831), 4}, {b, TokenPos(420), 1}};
+    tables.push_back(BuildStepTables(cache, step));
+  }
+  EXPECT_EQ(tables[0].c4_slots, tables[1].c4_slots);
+  EXPECT_EQ(tables[0].c128_slots, tables[1].c128_slots);
+  EXPECT_EQ(tables[0].c4_pages.values, tables[1].c4_pages.values);
+  EXPECT_EQ(tables[0].c128_pages.values, tables[1].c128_pages.values);
+  EXPECT_EQ(tables[0].window_pages.values, tables[1].window_pages.values);
+  EXPECT_EQ(tables[0].window_slots, tables[1].window_slots);
+}
+
 TEST(StepTablesDeathTest, RefusesTokensWithoutRoomAndWindowsThatAreGone) {
   CacheAllocator cache(Geometry());
   const RequestSlot slot = *cache.TakeRequest();
   Grow(cache, slot, 600);
   const StepRequest beyond{slot, TokenPos(600), 1};
   EXPECT_DEATH(BuildStepTables(cache, {&beyond, 1}), "601 against 600");
-  cache.EvictWindow(slot, 600);
+  cache.EvictPast(slot, 600);
   const StepRequest before{slot, TokenPos(500), 1};
   EXPECT_DEATH(BuildStepTables(cache, {&before, 1}), "element 373 of a request has no page");
 }

@@ -48,6 +48,7 @@ void EngineFlags::AddTo(CLI::App& command) {
       ->transform(AutoAsZero());
   command.add_flag("!--no-prefix-cache", prefix_cache,
                    "let no request begin with what another has computed");
+  AddStateFlag(command, state);
   AddBytes(command, "--host-cache-bytes", host_cache_bytes,
            "memory for pages that the cache has no room for (default: none; 1G with --disk-cache)");
   command.add_option("--disk-cache", disk_cache_folder,
@@ -75,6 +76,11 @@ Result<EngineOptions> EngineOptionsOf(const EngineFlags& flags, const ModelConfi
                      "--no-prefix-cache leaves nothing to keep for {}, expected one of them alone",
                      disk ? "--disk-cache" : "--host-cache-bytes");
   }
+  if (flags.state == StateKind::kPaged && flags.prefix_cache) {
+    return MakeError(
+        StatusCode::kUnsupported,
+        "--state paged keeps no state of prefixes, expected --no-prefix-cache with it");
+  }
   if (flags.disk_cache_bytes > 0 && !disk) {
     return MakeError(StatusCode::kInvalidArgument, "--disk-cache-bytes goes with --disk-cache");
   }
@@ -85,6 +91,7 @@ Result<EngineOptions> EngineOptionsOf(const EngineFlags& flags, const ModelConfi
   options.chunked_prefill_size = flags.chunked_prefill_size;
   options.cache_bytes = flags.cache_bytes;
   options.prefix_cache = flags.prefix_cache;
+  options.state = flags.state;
   options.host_cache_bytes = flags.host_cache_bytes;
   options.graph = flags.graph;
   if (disk) {

@@ -19,7 +19,8 @@ struct EngineFlags {
   int64_t chunked_prefill_size = 512;  // tokens
   int64_t cache_bytes = 0;             // 0: DefaultCacheBytes
   bool prefix_cache = true;
-  int64_t host_cache_bytes = 0;  // 0: none, or kHostCacheOfDisk with a disk cache
+  StateKind state = StateKind::kRing;  // paged: without a prefix cache
+  int64_t host_cache_bytes = 0;        // 0: none, or kHostCacheOfDisk with a disk cache
   std::string disk_cache_folder;
   int64_t disk_cache_bytes = 0;  // 0: kDefaultDiskCacheBytes
   bool graph = true;

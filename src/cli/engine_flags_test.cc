@@ -39,6 +39,11 @@ TEST(EngineFlags, SwitchOffWhatIsOn) {
   EXPECT_FALSE(Parsed({"--graph", "off"}).graph);
   EXPECT_TRUE(Parsed({"--graph", "on"}).graph);
   EXPECT_FALSE(Parsed({"--no-prefix-cache"}).prefix_cache);
+  EXPECT_EQ(Parsed({}).state, StateKind::kRing);
+  EXPECT_EQ(Parsed({"--state", "paged"}).state, StateKind::kPaged);
+  EXPECT_EQ(EngineOptionsOf({.prefix_cache = false, .state = StateKind::kPaged}, Nano())->state,
+            StateKind::kPaged);
+  EXPECT_THROW(Parsed({"--state", "heap"}), CLI::ParseError);
   EXPECT_THROW(Parsed({"--graph", "perhaps"}), CLI::ParseError);
 }
 
@@ -63,6 +68,9 @@ TEST(EngineFlags, NameThoseThatContradictEachOther) {
   EXPECT_THAT(error({.prefix_cache = false, .disk_cache_folder = "x"}),
               testing::HasSubstr("--no-prefix-cache"));
   EXPECT_THAT(error({.disk_cache_bytes = 1}), testing::HasSubstr("--disk-cache"));
+  EXPECT_THAT(error({.state = StateKind::kPaged}),
+              testing::HasSubstr("--state paged keeps no state of prefixes, expected "
+                                 "--no-prefix-cache with it"));
   EXPECT_THAT(error({.context = Nano().max_position + 1}), testing::HasSubstr("context"));
 }
 

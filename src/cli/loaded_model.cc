@@ -79,6 +79,19 @@ int64_t AvailableMemory() {
   return available;
 }
 
+void AddStateFlag(CLI::App& command, StateKind& state) {
+  command
+      .add_option_function<std::string>(
+          "--state",
+          [&state](const std::string& name) {
+            state = name == "paged" ? StateKind::kPaged : StateKind::kRing;
+          },
+          "of compressors. ring: in rings, which go with pages of the window and with requests; "
+          "paged: in pages of its own")
+      ->check(CLI::IsMember({"ring", "paged"}))
+      ->default_str("ring");
+}
+
 void ModelFlags::AddWeightsTo(CLI::App& command) {
   command
       .add_option(

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "cache/state_layout.h"
 #include "device/device.h"
 #include "engine/runner.h"
 
@@ -23,6 +24,9 @@ struct ModelFlags {
   void AddWeightsTo(CLI::App& command);  // --weights alone
   void AddDeviceTo(CLI::App& command);   // --device and what belongs to it
 };
+
+// --state: where the compressors keep their state.
+void AddStateFlag(CLI::App& command, StateKind& state);
 
 struct LoadedModel {
   std::unique_ptr<Device> device;

@@ -21,6 +21,7 @@ struct LogitsFlags {
   int64_t chunk = 512;
   std::string head = "main";
   int64_t anchor = -1;
+  StateKind state = StateKind::kRing;
 };
 
 constexpr int64_t kMaxTokenBytes = int64_t{1} << 30;
@@ -111,7 +112,8 @@ Status RunLogits(const LogitsFlags& flags) {
                             LoadModel(flags.model,
                                       {.max_context = total,
                                        .max_step_tokens = std::min(flags.chunk, total),
-                                       .draft_context = dspark},
+                                       .draft_context = dspark,
+                                       .state = flags.state},
                                       /*warm=*/false));
   return dspark ? WriteDraft(flags, *loaded.runner, ids)
                 : WriteForcedLogits(flags, *loaded.runner, ids);
@@ -139,6 +141,7 @@ void AddLogitsCommand(CLI::App& app, Action& action) {
   command->add_option("--anchor", flags->anchor,
                       "dspark: draft what follows this position; ids and confidence go to "
                       "OUT.ids.i32 and OUT.confidence.f32");
+  AddStateFlag(*command, flags->state);
   command->callback([flags, &action] { action = [flags] { return RunLogits(*flags); }; });
 }
 

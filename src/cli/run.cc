@@ -29,6 +29,7 @@ struct RunFlags {
   int64_t seed = -1;
   int64_t max_new_tokens = 0;
   int64_t context = 0;
+  StateKind state = StateKind::kRing;
 };
 
 constexpr int64_t kDefaultContext = 32768;
@@ -84,11 +85,12 @@ Status RunRun(const RunFlags& flags) {
   }
   settings.generate.sampling.banned_ids =
       std::make_shared<const std::vector<int32_t>>(std::move(unused_ids));
-  CACHALOT_ASSIGN_OR_RETURN(
-      const LoadedModel loaded,
-      LoadModel(flags.model,
-                {.max_context = context, .max_step_tokens = std::min<int64_t>(512, context)},
-                /*warm=*/true));
+  CACHALOT_ASSIGN_OR_RETURN(const LoadedModel loaded,
+                            LoadModel(flags.model,
+                                      {.max_context = context,
+                                       .max_step_tokens = std::min<int64_t>(512, context),
+                                       .state = flags.state},
+                                      /*warm=*/true));
   ChatSession session(*loaded.runner, tokenizer, wording, settings);
   if (chat) {
     return ChatInteractively(session);
@@ -133,6 +135,7 @@ void AddRunCommand(CLI::App& app, Action& action) {
       ->add_option("-c,--ctx-size,--context", flags->context,
                    "tokens of prompt and answers together (default: 32768, or the model's)")
       ->check(CLI::PositiveNumber);
+  AddStateFlag(*command, flags->state);
   command->callback([flags, &action] { action = [flags] { return RunRun(*flags); }; });
 }
 

@@ -153,9 +153,10 @@ struct StepRequests {
 //   c = norm * c / rms(c); rope at e * ratio
 //   hadamard: times the Sylvester matrix, divided by sqrt(W)
 //   pool.row(entry slot) = Encode(c)
-// Token rows (kv | score + ape) of earlier steps come from the state ring, and this step's are left
-// there: position p of request b at row
-// state_pages[b][p / state_span] * state_rows + p % state_rows.
+// Token rows (kv | score + ape) of earlier steps come from the state, and this step's are left there:
+// position p of request b at row state_pages[b][p / state_span] * state_rows + p % state_rows, where
+// a later position of the step takes the row of an earlier one. Page 0 is nowhere: it is not written,
+// and no step reads an earlier position there.
 struct CompressorParams {
   Tensor x;      // activation [T, d]
   Matrix wkv;    // [c * W, d], c = 2 for ratio 4, 1 for ratio 128

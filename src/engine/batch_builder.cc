@@ -36,21 +36,26 @@ Result<BatchBuilder> BatchBuilder::New(Device& device, const CacheGeometry& geom
                                        const StepMetadata& common) {
   const int64_t columns = CeilDiv(limits.context, kPageTokens) + 1;
   const int64_t c128_columns = CeilDiv(limits.context / 128 + 1, geometry.c128_page_entries) + 1;
+  const int64_t c128_state_columns = geometry.c128_state_pages > 0 ? columns : 1;
   const int64_t elements = 7 * Padded(limits.tokens) + Padded(limits.requests + 1) +
-                           2 * Padded(limits.requests) + 3 * Padded(limits.requests * columns) +
-                           Padded(limits.requests * c128_columns);
+                           Padded(limits.requests) + 3 * Padded(limits.requests * columns) +
+                           Padded(limits.requests * c128_columns) +
+                           Padded(limits.requests * c128_state_columns);
   CACHALOT_ASSIGN_OR_RETURN(Buffer buffer,
                             device.Allocate(elements * static_cast<int64_t>(sizeof(int32_t))));
-  return BatchBuilder(std::move(buffer), limits, width, columns, c128_columns, common);
+  return BatchBuilder(std::move(buffer), limits, width, columns, c128_columns, c128_state_columns,
+                      common);
 }
 
 BatchBuilder::BatchBuilder(Buffer buffer, const StepLimits& limits, TableWidth width,
-                           int64_t columns, int64_t c128_columns, const StepMetadata& common)
+                           int64_t columns, int64_t c128_columns, int64_t c128_state_columns,
+                           const StepMetadata& common)
     : buffer_(std::move(buffer)),
       limits_(limits),
       width_(width),
       columns_(columns),
       c128_columns_(c128_columns),
+      c128_state_columns_(c128_state_columns),
       common_(common) {}
 
 Tensor BatchBuilder::NextField(int64_t most, Shape shape) {
@@ -130,8 +135,8 @@ Batch BatchBuilder::Build(Stream& stream, std::vector<int32_t> ids, StepTables t
               step.c4_state_pages);
   place(tables_.c128_slots, tokens, batch.c128_slots, step.c128_slots);
   place_table(tables_.c128_pages, c128_columns_, c128_pages_, batch.c128_pages, step.c128_pages);
-  place_table(tables_.c128_state_pages, 1, c128_state_pages_, batch.c128_state_pages,
-              step.c128_state_pages);
+  place_table(tables_.c128_state_pages, c128_state_columns_, c128_state_pages_,
+              batch.c128_state_pages, step.c128_state_pages);
   if (layers == StepLayers::kDraft) {
     step.shape.has_c4 = false;
     step.shape.has_c128 = false;

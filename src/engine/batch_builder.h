@@ -65,7 +65,7 @@ class BatchBuilder {
   };
 
   BatchBuilder(Buffer buffer, const StepLimits& limits, TableWidth width, int64_t columns,
-               int64_t c128_columns, const StepMetadata& common);
+               int64_t c128_columns, int64_t c128_state_columns, const StepMetadata& common);
 
   // The next field of the buffer, which has room for `most` elements.
   Tensor NextField(int64_t most, Shape shape);
@@ -78,6 +78,7 @@ class BatchBuilder {
   TableWidth width_;
   int64_t columns_;       // of the widest table of token pages
   int64_t c128_columns_;  // and of c128 pages
+  int64_t c128_state_columns_;
   StepMetadata common_;
   int64_t used_ = 0;  // elements of the buffer, while a batch is built
   WideTable window_pages_;

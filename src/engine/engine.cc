@@ -42,6 +42,11 @@ Status CheckOptions(const EngineOptions& options) {
                        number.name, number.least, number.most);
     }
   }
+  if (options.state == StateKind::kPaged && options.prefix_cache) {
+    return MakeError(StatusCode::kUnsupported,
+                     "paged state together with a prefix cache, which needs the state of prefixes: "
+                     "expected one of them alone");
+  }
   return {};
 }
 
@@ -84,10 +89,11 @@ Result<CachePlan> PlanCache(const Device& device, const ModelConfig& config,
   CACHALOT_RETURN_IF_ERROR(CheckOptions(options));
   const CacheShape shape = CacheShapeOf(ConfigOn(device, config));
   const CacheRows rows = RowLayoutsOf(device, shape);
-  const CacheOptions cache = {.max_requests = options.max_running};
   const int64_t step_tokens = StepTokensOf(options);
+  const CacheOptions cache = {
+      .max_requests = options.max_running, .step_tokens = step_tokens, .state = options.state};
   if (options.cache_tokens == 0) {
-    return PlanForBytes(shape, rows, cache, options.cache_bytes, kWindowShare, step_tokens);
+    return PlanForBytes(shape, rows, cache, options.cache_bytes, kWindowShare);
   }
   const auto share = static_cast<int64_t>(kWindowShare * static_cast<double>(options.cache_tokens));
   return PlanForTokens(shape, rows, cache, options.cache_tokens,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cache/state_layout.h"
 #include "checkpoint/weights.h"
 #include "device/device.h"
 #include "engine/request.h"
@@ -28,8 +29,9 @@ struct EngineOptions {
   int64_t cache_tokens = 0;      // instead of cache_bytes: that all requests and prefixes have
   int64_t host_cache_bytes = 0;  // of the host tier; 0: none
   bool prefix_cache = true;
-  std::string disk_cache_folder;  // empty: no disk tier
-  int64_t disk_cache_bytes = 0;   // goes through the host tier, which must be there
+  StateKind state = StateKind::kRing;  // paged state takes no prefix cache
+  std::string disk_cache_folder;       // empty: no disk tier
+  int64_t disk_cache_bytes = 0;        // goes through the host tier, which must be there
   bool graph = true;
   std::vector<int64_t> capture_sizes;  // empty: DefaultCaptureSizes
   int64_t max_waiting = 1 << 20;

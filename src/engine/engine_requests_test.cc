@@ -278,6 +278,8 @@ TEST_F(EngineRequests, NeedAnEngineWhoseOptionsMakeSense) {
               HasSubstr("the model's 1048576"));
   EXPECT_THAT(with([](EngineOptions& o) { o.cache_tokens = 0; }), HasSubstr("bytes"));
   EXPECT_THAT(with([](EngineOptions& o) { o.capture_sizes = {4, 2}; }), HasSubstr("2 requests"));
+  EXPECT_THAT(with([](EngineOptions& o) { o.state = StateKind::kPaged; }),
+              HasSubstr("paged state together with a prefix cache"));
 }
 
 TEST_F(EngineRequests, NeedADiskCacheThatCanBeUsed) {

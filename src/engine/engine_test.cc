@@ -186,21 +186,45 @@ TEST(ModelRunner, RefusesAContextBeyondTheModels) {
 }
 
 TEST(ModelRunner, LeavesARequestAsItWasAfterADraft) {
-  Engine engine = NewEngine("dspark", {.max_context = 300, .draft_context = true});
-  const auto ids = SomeIds(200, 9);
-  const RequestSlot slot = *engine->Open();
-  LastLogits(*engine.runner, slot, std::span(ids).first(150), 64);
-  const auto draft = engine->DraftBlock(slot, ids[150]);
-  ASSERT_TRUE(draft);
-  EXPECT_EQ(draft->ids.size(), 4U);
-  EXPECT_EQ(draft->confidence.size(), 4U);
-  EXPECT_EQ(engine->length(slot), 150);
-  EXPECT_EQ(engine->DraftBlock(slot, ids[150])->logits, draft->logits);
+  for (const StateKind state : {StateKind::kRing, StateKind::kPaged}) {
+    Engine engine =
+        NewEngine("dspark", {.max_context = 300, .draft_context = true, .state = state});
+    const auto ids = SomeIds(200, 9);
+    const RequestSlot slot = *engine->Open();
+    LastLogits(*engine.runner, slot, std::span(ids).first(150), 64);
+    const auto draft = engine->DraftBlock(slot, ids[150]);
+    ASSERT_TRUE(draft);
+    EXPECT_EQ(draft->ids.size(), 4U);
+    EXPECT_EQ(draft->confidence.size(), 4U);
+    EXPECT_EQ(engine->length(slot), 150);
+    EXPECT_EQ(engine->DraftBlock(slot, ids[150])->logits, draft->logits);
 
-  const auto after_draft = LastLogits(*engine.runner, slot, std::span(ids).subspan(150), 7);
-  engine->Close(slot);
-  const RequestSlot plain = *engine->Open();
-  EXPECT_EQ(LastLogits(*engine.runner, plain, ids, 64), after_draft);
+    const auto after_draft = LastLogits(*engine.runner, slot, std::span(ids).subspan(150), 7);
+    engine->Close(slot);
+    const RequestSlot plain = *engine->Open();
+    EXPECT_EQ(LastLogits(*engine.runner, plain, ids, 64), after_draft);
+  }
+}
+
+// One request, so that its pages of state are as few as can be.
+TEST(ModelRunner, GivesTheSameLogitsFromPagesOfStateWhateverTheSteps) {
+  const RunnerOptions rings = {.max_context = 900, .max_step_tokens = 400};
+  RunnerOptions pages = rings;
+  pages.state = StateKind::kPaged;
+  Engine of_rings = NewEngine("native", rings);
+  Engine of_pages = NewEngine("native", pages);
+  const auto ids = SomeIds(900, 3);
+  const RequestSlot slot = *of_rings->Open();
+  ASSERT_EQ(*of_pages->Open(), slot);
+  size_t begin = 0;
+  for (const size_t step : {1, 129, 256, 3, 1, 1, 127, 130, 2, 1, 249}) {
+    const auto part = std::span(ids).subspan(begin, step);
+    EXPECT_EQ(LastLogits(*of_pages.runner, slot, part, step),
+              LastLogits(*of_rings.runner, slot, part, step))
+        << "after " << begin;
+    begin += step;
+  }
+  EXPECT_EQ(begin, ids.size());
 }
 
 TEST(Generate, IsGreedyDecodingOfThePrompt) {

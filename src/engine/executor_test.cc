@@ -39,18 +39,22 @@ ExecutorOptions ByGraph(const std::string& golden, std::vector<int64_t> sizes) {
   return options;
 }
 
-CachePlan PlanOf(const Device& device, const ModelConfig& config, const ExecutorOptions& options) {
+CachePlan PlanOf(const Device& device, const ModelConfig& config, const ExecutorOptions& options,
+                 StateKind state = StateKind::kRing) {
   const CacheShape shape = CacheShapeOf(config);
-  return *PlanForTokens(shape, RowLayoutsOf(device, shape), {.max_requests = options.max_requests},
+  return *PlanForTokens(shape, RowLayoutsOf(device, shape),
+                        {.max_requests = options.max_requests,
+                         .step_tokens = options.max_step_tokens,
+                         .state = state},
                         options.max_requests * options.max_context,
                         WindowTokensFor(shape, options.max_requests, options.max_step_tokens));
 }
 
 Result<Executor> NewExecutor(Device& device, const std::string& golden,
-                             const ExecutorOptions& options) {
+                             const ExecutorOptions& options, StateKind state = StateKind::kRing) {
   ModelConfig config = *LoadModelConfig(Golden(golden));
   Weights weights = *Weights::Load(Golden(golden), config);
-  const CachePlan plan = PlanOf(device, config, options);
+  const CachePlan plan = PlanOf(device, config, options, state);
   return Executor::New(device, std::move(config), std::move(weights), plan, options);
 }
 
@@ -68,10 +72,10 @@ std::unique_ptr<Device> NewCpu() { return *cpu::NewCpuDevice({.num_threads = 2, 
 class Machine {
  public:
   Machine(const std::string& golden, const ExecutorOptions& options,
-          std::unique_ptr<Device> device = NewCpu())
+          StateKind state = StateKind::kRing, std::unique_ptr<Device> device = NewCpu())
       : device_(std::move(device)),
-        executor_(*NewExecutor(*device_, golden, options)),
-        cache_(PlanOf(*device_, executor_.config(), options).geometry) {}
+        executor_(*NewExecutor(*device_, golden, options, state)),
+        cache_(PlanOf(*device_, executor_.config(), options, state).geometry) {}
 
   Executor& executor() { return executor_; }
   const CacheAllocator& cache() const { return cache_; }
@@ -85,10 +89,10 @@ class Machine {
   void Close(RequestSlot slot) { cache_.Free(slot); }
 
   // Opens a request and runs ids before any other step of it.
-  RequestSlot Prefill(const std::vector<int32_t>& ids) {
+  RequestSlot Prefill(const std::vector<int32_t>& ids, size_t chunk = 512) {
     const RequestSlot slot = Open();
-    for (size_t begin = 0; begin < ids.size(); begin += 512) {
-      const size_t end = std::min(begin + 512, ids.size());
+    for (size_t begin = 0; begin < ids.size(); begin += chunk) {
+      const size_t end = std::min(begin + chunk, ids.size());
       Step({{slot, {ids.data() + begin, ids.data() + end}}});
     }
     return slot;
@@ -109,7 +113,7 @@ class Machine {
       steps.push_back({part.slot, TokenPos(static_cast<int32_t>(length(part.slot))), count});
       growths.push_back({.slot = part.slot, .num_tokens = count});
       ids.insert(ids.end(), part.ids.begin(), part.ids.end());
-      cache_.EvictWindow(part.slot, length(part.slot));
+      cache_.EvictPast(part.slot, length(part.slot));
     }
     EXPECT_TRUE(cache_.Extend(growths));
     std::vector<int32_t> rows(ids.size());
@@ -137,26 +141,32 @@ class Machine {
   }
 
   // What every pool holds, page 0 left out.
-  std::vector<std::string> CacheBytes() const {
+  std::vector<std::string> CacheBytes(bool with_state = true) const {
     std::vector<std::string> bytes;
-    ForEachPool([&](void* data, int64_t page_bytes, int64_t total_bytes) {
+    const auto add = [&](void* data, int64_t page_bytes, int64_t total_bytes) {
       bytes.emplace_back(static_cast<const char*>(data) + page_bytes,
                          static_cast<size_t>(total_bytes - page_bytes));
-    });
+    };
+    ForEachRowPool(add);
+    if (with_state) {
+      ForEachState(add);
+    }
     return bytes;
   }
 
   // Large finite values in every format: 2^97 and more as float32 and bfloat16, 128 as e4m3.
   void PoisonPageZero() {
-    ForEachPool([](void* data, int64_t page_bytes, int64_t) {
+    const auto poison = [](void* data, int64_t page_bytes, int64_t) {
       std::memset(data, 0x70, static_cast<size_t>(page_bytes));
-    });
+    };
+    ForEachRowPool(poison);
+    ForEachState(poison);
   }
 
  private:
   // The CPU's pools are in host memory.
   template <typename Visit>
-  void ForEachPool(const Visit& visit) const {
+  void ForEachRowPool(const Visit& visit) const {
     for (const LayerCache& cache : executor_.layer_caches()) {
       const auto rows = [&](const RowPool& pool, int64_t page_rows) {
         if (!pool.empty()) {
@@ -166,6 +176,12 @@ class Machine {
       rows(cache.window, cache.window_page_rows);
       rows(cache.entries, cache.page_entries);
       rows(cache.index_keys, cache.page_entries);
+    }
+  }
+
+  template <typename Visit>
+  void ForEachState(const Visit& visit) const {
+    for (const LayerCache& cache : executor_.layer_caches()) {
       for (const Tensor& state : {cache.state.attn, cache.state.index}) {
         if (!state.empty()) {
           const Tensor page = state.Rows(0, cache.state.state_rows);
@@ -218,6 +234,31 @@ TEST_P(GraphSteps, EqualThoseOfNoGraphWhateverTheyArePaddedTo) {
   }
 }
 
+// State in pages, decoding by graph, against rings without: the same logits, window rows, entries and
+// keys.
+TEST_P(GraphSteps, OfPagedStateEqualThoseOfRingsWhateverTheChunks) {
+  Machine rings(GetParam(), Eager(GetParam()));
+  Machine paged(GetParam(), ByGraph(GetParam(), {8}), StateKind::kPaged);
+  std::vector<RequestSlot> slots;
+  for (const size_t chunk : {512U, 128U, 256U, 384U, 100U}) {
+    const std::vector<int32_t> ids = SomeIds(chunk == 384 ? 515 : 387, 3);
+    slots.push_back(rings.Prefill(ids, chunk));
+    EXPECT_EQ(paged.Prefill(ids, chunk), slots.back());
+    paged.PoisonPageZero();
+  }
+  const auto decode = [&](int steps) {
+    for (int step = 0; step < steps; ++step) {
+      EXPECT_TRUE(rings.Decode(slots) == paged.Decode(slots)) << "step " << step;
+    }
+  };
+  decode(3);
+  // On from where they are, as a conversation goes on, then over the end of a group.
+  const std::vector<Machine::Part> more = {{slots[1], SomeIds(140, 1)}, {slots[3], SomeIds(3, 2)}};
+  EXPECT_TRUE(rings.Step(more) == paged.Step(more));
+  decode(5);
+  EXPECT_TRUE(rings.CacheBytes(false) == paged.CacheBytes(false));
+}
+
 TEST(Executor, ReplaysOverGrowingContextsAndSlotsThatOthersHeld) {
   ExecutorOptions options = ByGraph("native", {4});
   options.max_requests = 2;
@@ -259,7 +300,8 @@ TEST(Executor, ReadsNothingOfPageZero) {
   Machine eager("native", Eager("native"));
   Machine graph("native", ByGraph("native", {8}));
   Machine poisoned("native", ByGraph("native", {8}));
-  const std::vector<Machine*> machines = {&eager, &graph, &poisoned};
+  Machine poisoned_pages("native", ByGraph("native", {8}), StateKind::kPaged);
+  const std::vector<Machine*> machines = {&eager, &graph, &poisoned, &poisoned_pages};
   std::vector<RequestSlot> slots;
   for (int64_t i = 0; i < 3; ++i) {
     for (Machine* machine : machines) {
@@ -271,9 +313,11 @@ TEST(Executor, ReadsNothingOfPageZero) {
   }
   for (int step = 0; step < 4; ++step) {
     poisoned.PoisonPageZero();
+    poisoned_pages.PoisonPageZero();
     const auto wanted = eager.Decode(slots);
     EXPECT_TRUE(graph.Decode(slots) == wanted) << "step " << step;
     EXPECT_TRUE(poisoned.Decode(slots) == wanted) << "step " << step;
+    EXPECT_TRUE(poisoned_pages.Decode(slots) == wanted) << "step " << step;
   }
   EXPECT_TRUE(graph.CacheBytes() == eager.CacheBytes());
   EXPECT_TRUE(poisoned.CacheBytes() == eager.CacheBytes());

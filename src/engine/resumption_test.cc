@@ -126,11 +126,16 @@ TEST(ResumptionOfOne, OfARetractedRequestEqualsARunToTheEnd) {
   const Tokens prompt = RandomText(13, 250);
   StepLoopScene cold(Cold());
   const auto wanted = ColdAnswer(cold, Ask(prompt, 12));
-  for (const bool prefix_cache : {true, false}) {
+  const std::vector<SceneSettings> ways = {
+      {.chunk = 128},
+      {.chunk = 128, .prefix_cache = false},
+      {.chunk = 128, .prefix_cache = false, .state = StateKind::kPaged}};
+  for (SceneSettings settings : ways) {
     for (const bool plan_ahead : {false, true}) {
+      settings.plan_ahead = plan_ahead;
       for (size_t at = 1; at < 12; at += 2) {
         SCOPED_TRACE(at);
-        StepLoopScene scene({.chunk = 128, .prefix_cache = prefix_cache, .plan_ahead = plan_ahead});
+        StepLoopScene scene(settings);
         const auto neighbour = scene.Submit(Ask(RandomText(14, 40), 30));
         const auto heard = scene.Submit(Ask(prompt, 12));
         while (heard->ids.size() < at) {
@@ -150,18 +155,27 @@ TEST(ResumptionOfOne, OfARetractedRequestEqualsARunToTheEnd) {
 // Requests that do not fit beside each other.
 TEST(ResumptionOfOne, OfThoseThatGaveWayEqualsARunToTheEnd) {
   StepLoopScene cold(Cold());
-  StepLoopScene scene({.max_running = 4, .chunk = 128, .cache_tokens = 1024});
-  std::vector<std::shared_ptr<const Heard>> found;
+  std::vector<std::vector<std::vector<uint32_t>>> wanted;
   for (uint32_t i = 0; i < 4; ++i) {
-    found.push_back(scene.Submit(Ask(RandomText(20 + i, 100), 220)));
+    wanted.push_back(AnswerBits(*ColdAnswer(cold, Ask(RandomText(20 + i, 100), 220))));
   }
-  scene.Drain();
-  for (uint32_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(AnswerBits(*found[i]),
-              AnswerBits(*ColdAnswer(cold, Ask(RandomText(20 + i, 100), 220))));
+  const SceneSettings rings = {.max_running = 4, .chunk = 128, .cache_tokens = 1024};
+  SceneSettings paged = rings;
+  paged.prefix_cache = false;
+  paged.state = StateKind::kPaged;
+  for (const SceneSettings& settings : {rings, paged}) {
+    StepLoopScene scene(settings);
+    std::vector<std::shared_ptr<const Heard>> found;
+    for (uint32_t i = 0; i < 4; ++i) {
+      found.push_back(scene.Submit(Ask(RandomText(20 + i, 100), 220)));
+    }
+    scene.Drain();
+    for (uint32_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(AnswerBits(*found[i]), wanted[i]);
+    }
+    EXPECT_GT(scene.loop().scheduler().stats().retractions, 0);
+    EXPECT_EQ(scene.LeakReport(), "");
   }
-  EXPECT_GT(scene.loop().scheduler().stats().retractions, 0);
-  EXPECT_EQ(scene.LeakReport(), "");
 }
 
 TEST_P(Resumption, AndEverySwitchGiveTheSameTokens) {
@@ -175,6 +189,7 @@ TEST_P(Resumption, AndEverySwitchGiveTheSameTokens) {
       {.graph = false},
       {.plan_ahead = true},
       {.prefix_cache = false},
+      {.prefix_cache = false, .state = StateKind::kPaged},
       {.threads = 2},
       {.max_running = 1},
       {.host_slots = {4, 4}},

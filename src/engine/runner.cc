@@ -35,7 +35,10 @@ Result<ModelRunner> ModelRunner::New(Device& device, ModelConfig config, Weights
   CACHALOT_ASSIGN_OR_RETURN(
       const CachePlan plan,
       PlanForTokens(
-          shape, RowLayoutsOf(device, shape), {.max_requests = options.max_requests},
+          shape, RowLayoutsOf(device, shape),
+          {.max_requests = options.max_requests,
+           .step_tokens = step_tokens + draft_block,  // a draft comes on top of its step
+           .state = options.state},
           options.max_requests * RoundUpTo(options.max_context + draft_block, kPageTokens),
           WindowTokensFor(shape, options.max_requests, step_tokens)));
   CACHALOT_ASSIGN_OR_RETURN(Executor executor,
@@ -90,7 +93,7 @@ Result<StepTables> ModelRunner::Grow(std::span<const StepRequest> steps) {
   CACHALOT_CHECK_LE(tokens, options_.max_step_tokens);
   // Not right after a step: its draft layers may still run over the same tokens.
   for (const RequestSlot slot : open_) {
-    cache_.EvictWindow(slot, length(slot));
+    cache_.EvictPast(slot, length(slot));
   }
   const auto grown = cache_.Extend(growths);
   if (!grown) {

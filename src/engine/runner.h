@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cache/cache_allocator.h"
+#include "cache/state_layout.h"
 #include "checkpoint/weights.h"
 #include "device/device.h"
 #include "engine/executor.h"
@@ -19,6 +20,7 @@ struct RunnerOptions {
   int64_t max_requests = 1;  // at once
   int64_t max_step_tokens = 512;
   bool draft_context = false;  // keep what DSpark needs of every token
+  StateKind state = StateKind::kRing;
 };
 
 // New tokens of one request, following those that it has.

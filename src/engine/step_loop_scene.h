@@ -25,6 +25,7 @@ struct SceneSettings {
   int64_t chunk = 512;
   int64_t cache_tokens = 8192;  // all of them with window rows
   bool prefix_cache = true;
+  StateKind state = StateKind::kRing;
   std::array<int64_t, 2> host_slots = {0, 0};
   bool graph = true;
   bool plan_ahead = false;
@@ -43,9 +44,11 @@ class StepLoopScene {
     ModelConfig config = *LoadModelConfig(Golden(settings.golden));
     Weights weights = *Weights::Load(Golden(settings.golden), config);
     const CacheShape shape = CacheShapeOf(config);
-    const CachePlan plan =
-        *PlanForTokens(shape, RowLayoutsOf(*device_, shape), {.max_requests = settings.max_running},
-                       settings.cache_tokens, settings.cache_tokens);
+    const CachePlan plan = *PlanForTokens(shape, RowLayoutsOf(*device_, shape),
+                                          {.max_requests = settings.max_running,
+                                           .step_tokens = settings.chunk + settings.max_running,
+                                           .state = settings.state},
+                                          settings.cache_tokens, settings.cache_tokens);
     StepLoopOptions options;
     options.scheduler.geometry = plan.geometry;
     options.scheduler.chunk_tokens = settings.chunk;

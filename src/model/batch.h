@@ -27,7 +27,7 @@ struct Batch {
   Tensor c4_state_pages;    // [B, n]
   Tensor c128_slots;        // [N128]
   Tensor c128_pages;        // [B, n]
-  Tensor c128_state_pages;  // [B, 1]
+  Tensor c128_state_pages;  // [B, n], n = 1 with rings
 };
 
 }  // namespace cachalot

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "cache/paged_state.h"
 #include "scheduler/chunk.h"
 #include "scheduler/trace.h"
 
@@ -49,6 +50,31 @@ struct Scheduler::Request {
   int64_t remaining() const { return known() + pending - planned; }
 };
 
+namespace {
+
+// cache.I36, I38.
+Status CheckPagedState(const SchedulerOptions& options) {
+  const CacheGeometry& geometry = options.geometry;
+  if (geometry.has_paged_state() && options.prefix.enabled) {
+    return MakeError(StatusCode::kInvalidArgument,
+                     "a prefix index together with paged state, which no prefix has");
+  }
+  const struct {
+    int64_t ratio;
+    int64_t pages;
+  } pools[] = {{4, geometry.c4_state_pages}, {128, geometry.c128_state_pages}};
+  for (const auto& [ratio, pages] : pools) {
+    const int64_t least = PagedStatePages(ratio, geometry.max_requests, options.chunk_tokens);
+    if (pages > 0 && pages < least) {
+      return MakeError(StatusCode::kInvalidArgument, "{} pages of c{} state, expected at least {}",
+                       pages, ratio, least);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Status CheckSchedulerOptions(const SchedulerOptions& options) {
   const CacheGeometry& geometry = options.geometry;
   if (options.chunk_tokens <= 0 || options.chunk_tokens % kPageTokens != 0) {
@@ -69,7 +95,7 @@ Status CheckSchedulerOptions(const SchedulerOptions& options) {
     return MakeError(StatusCode::kInvalidArgument, "{} c128 pages, expected at least {}",
                      geometry.c128_pages, c128);
   }
-  return {};
+  return CheckPagedState(options);
 }
 
 int64_t MostTokens(const SchedulerOptions& options) {
@@ -186,7 +212,7 @@ void Scheduler::KeepPages() {
     const bool at_end_of_prompt =
         request->planned >= request->prompt_tokens && request->kept < request->prompt_tokens;
     InsertPages(*request, at_end_of_prompt);
-    cache_.EvictWindow(*request->slot, request->planned);
+    cache_.EvictPast(*request->slot, request->planned);
   }
 }
 

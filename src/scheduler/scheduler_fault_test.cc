@@ -6,10 +6,19 @@
 #include <optional>
 
 #include "cache/page_thief.h"
+#include "cache/paged_state.h"
 #include "scheduler/scheduler_scene.h"
 
 namespace cachalot {
 namespace {
+
+SchedulerOptions PagedOptions() {
+  SchedulerOptions options = TightOptions(30, 4);
+  options.prefix.enabled = false;
+  options.geometry.c4_state_pages = PagedStatePages(4, 4, options.chunk_tokens);
+  options.geometry.c128_state_pages = PagedStatePages(128, 4, options.chunk_tokens);
+  return options;
+}
 
 SchedulerOptions BusyOptions(int64_t host_pages) {
   SchedulerOptions options = TightOptions(30, 4);
@@ -78,6 +87,21 @@ TEST(SchedulerFault, SurvivesAShortageOfAnyPoolAtAnyStep) {
     }
   }
   EXPECT_GT(retractions, 100);
+}
+
+TEST(SchedulerFault, SurvivesAShortageOfPagesOfStateAtAnyStep) {
+  SchedulerScene calm(RoomyOptions());
+  const auto expected = RunAll(calm, -1, std::nullopt);
+  int64_t retractions = 0;
+  for (const CachePool pool : {CachePool::kFull, CachePool::kC4State, CachePool::kC128State}) {
+    for (int short_step = 0; short_step < 60; ++short_step) {
+      SchedulerScene scene(PagedOptions());
+      ASSERT_EQ(RunAll(scene, short_step, pool), expected)
+          << NameOf(pool) << " at step " << short_step;
+      retractions += pool == CachePool::kFull ? 0 : scene.scheduler.stats().retractions;
+    }
+  }
+  EXPECT_GT(retractions, 10);
 }
 
 // A step fails: those in it end, those who wait are served as if nothing had been.

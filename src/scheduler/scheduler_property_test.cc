@@ -8,6 +8,7 @@
 #include <random>
 #include <sstream>
 
+#include "cache/paged_state.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/symbolic_cache.h"
 #include "scheduler/trace.h"
@@ -299,6 +300,9 @@ std::vector<World> Worlds() {
   disk.prefix.disk_slots = {60, 20};
   SchedulerOptions off = Options(30, 22, 3);
   off.prefix.enabled = false;
+  SchedulerOptions paged = off;
+  paged.geometry.c4_state_pages = PagedStatePages(4, 3, paged.chunk_tokens);
+  paged.geometry.c128_state_pages = PagedStatePages(128, 3, paged.chunk_tokens);
   SchedulerOptions one = Options(13, 8, 1);
   SchedulerOptions wide = Options(40, 40, 4);
   wide.geometry.window = 200;
@@ -321,6 +325,7 @@ std::vector<World> Worlds() {
     add("Disk", disk);
     add("DiskEvicts", disk, true);
     add("Off", off);
+    add("Paged", paged);
     add("One", one);
     add("Wide", wide);
     add("WideEvicts", wide, true);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cache/paged_state.h"
 #include "scheduler/scheduler_scene.h"
 
 namespace cachalot {
@@ -135,6 +136,27 @@ TEST(Scheduler, RefusesPoolsInWhichARequestAloneCouldRunOut) {
   options.geometry.c128_pages = 28;
   EXPECT_THAT(CheckSchedulerOptions(options).error().message,
               HasSubstr("28 c128 pages, expected at least 29"));
+}
+
+SchedulerOptions PagedOptions(const SchedulerOptions& rings) {
+  SchedulerOptions options = rings;
+  const int64_t requests = options.geometry.max_requests;
+  options.prefix.enabled = false;
+  options.geometry.c4_state_pages = PagedStatePages(4, requests, options.chunk_tokens);
+  options.geometry.c128_state_pages = PagedStatePages(128, requests, options.chunk_tokens);
+  return options;
+}
+
+TEST(Scheduler, RefusesAPrefixIndexWithPagedState) {
+  SchedulerOptions options = PagedOptions(RoomyOptions());
+  EXPECT_TRUE(CheckSchedulerOptions(options));
+  --options.geometry.c4_state_pages;
+  EXPECT_THAT(CheckSchedulerOptions(options).error().message,
+              HasSubstr("9 pages of c4 state, expected at least 10"));
+  options = PagedOptions(RoomyOptions());
+  options.prefix.enabled = true;
+  EXPECT_THAT(CheckSchedulerOptions(options).error().message,
+              HasSubstr("a prefix index together with paged state"));
 }
 
 // Row 84, the metadata: whatever the chunk, the same tokens run once each, in whole pages, and the

@@ -4,13 +4,17 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "cache/paged_state.h"
+#include "cache/ring_state.h"
 #include "cache/step_tables.h"
 
 namespace cachalot {
 namespace {
 
-constexpr int64_t kRing4 = 8;
-constexpr int64_t kRing128 = 128;
+StateLayout LayoutOf(int64_t ratio, int64_t own_pages, int64_t num_rings) {
+  return own_pages > 0 ? PagedStateLayout(own_pages)
+                       : RingStateLayout(ratio, num_rings, /*speculative=*/false);
+}
 
 template <typename Rows>
 auto& At(Rows& rows, int64_t index) {
@@ -46,11 +50,13 @@ int32_t NextToken(std::span<const int32_t> tokens) {
 
 SymbolicCache::SymbolicCache(const CacheGeometry& geometry)
     : geometry_(geometry),
+      c4_layout_(LayoutOf(4, geometry.c4_state_pages, geometry.swa_pages)),
+      c128_layout_(LayoutOf(128, geometry.c128_state_pages, geometry.max_requests)),
       window_(static_cast<size_t>((geometry.swa_pages + 1) * kPageTokens)),
-      c4_state_(static_cast<size_t>((geometry.swa_pages + 1) * kRing4)),
+      c4_state_(static_cast<size_t>(c4_layout_.buffer_rows)),
+      c128_state_(static_cast<size_t>(c128_layout_.buffer_rows)),
       c4_(static_cast<size_t>((geometry.full_pages + 1) * kC4PageEntries)),
-      c128_(static_cast<size_t>((geometry.c128_pages + 1) * geometry.c128_page_entries)),
-      c128_state_(static_cast<size_t>((geometry.max_requests + 1) * kRing128)) {}
+      c128_(static_cast<size_t>((geometry.c128_pages + 1) * geometry.c128_page_entries)) {}
 
 std::vector<SymbolicCache::Symbol*> SymbolicCache::RowsOf(PagePart part, const PagePlace& place) {
   std::vector<Symbol*> rows;
@@ -64,15 +70,17 @@ std::vector<SymbolicCache::Symbol*> SymbolicCache::RowsOf(PagePart part, const P
     add(c128_, place.c128.value * geometry_.c128_page_entries + place.c128_row, 1);
   } else {
     add(window_, place.swa.value * kPageTokens, kPageTokens);
-    add(c4_state_, (place.swa.value + 1) * kRing4 - 4, 4);
+    add(c4_state_, (place.swa.value + 1) * c4_layout_.page_rows - 4, 4);
   }
   return rows;
 }
 
 void SymbolicCache::Move(const CacheMove& move) {
   if (const auto* clear = std::get_if<ClearRequest>(&move)) {
-    const auto begin = c128_state_.begin() + clear->slot.value * kRing128;
-    std::fill(begin, begin + kRing128, 0);
+    if (c128_layout_.own_pages == 0) {
+      const auto begin = c128_state_.begin() + clear->slot.value * c128_layout_.page_rows;
+      std::fill(begin, begin + c128_layout_.page_rows, 0);
+    }
     tenants_.erase(clear->slot);
   } else if (const auto* copy = std::get_if<CopyEntries>(&move)) {
     for (int64_t row = copy->begin; row < copy->begin + copy->count; ++row) {
@@ -129,6 +137,9 @@ std::string SymbolicCache::Run(const CacheAllocator& cache, const PlannedRequest
   const auto row_of = [](const PageTable& pages, int64_t index, int64_t page_rows) {
     return pages.at(0, index / page_rows) * page_rows + index % page_rows;
   };
+  const auto state_row = [](const PageTable& pages, const StateLayout& layout, int64_t position) {
+    return pages.at(0, position / layout.span) * layout.page_rows + position % layout.page_rows;
+  };
   // cache.I16.
   if (tenants_.emplace(entry.slot, entry.id).first->second != entry.id) {
     wrong = fmt::format("request {} has slot {}, which was not cleared", entry.id, entry.slot);
@@ -143,12 +154,10 @@ std::string SymbolicCache::Run(const CacheAllocator& cache, const PlannedRequest
     }
     if (begin / 4 < end / 4) {
       for (int64_t p = std::max<int64_t>(0, begin / 4 * 4 - 4); p < begin; ++p) {
-        const int64_t page = tables.c4_state_pages.at(0, p / kPageTokens);
-        check("the c4 state", p, At(c4_state_, page * kRing4 + p % kRing4));
+        check("the c4 state", p, At(c4_state_, state_row(tables.c4_state_pages, c4_layout_, p)));
       }
     }
   }
-  const auto c128_state_row = [&](int64_t p) { return entry.slot.value * kRing128 + p % kRing128; };
   if (geometry_.has_c128()) {
     for (int64_t e = 0; e < begin / 128; ++e) {
       check("the c128 entry", 128 * e + 127,
@@ -156,11 +165,18 @@ std::string SymbolicCache::Run(const CacheAllocator& cache, const PlannedRequest
     }
     if (begin / 128 < end / 128) {
       for (int64_t p = begin / 128 * 128; p < begin; ++p) {
-        check("the c128 state", p, At(c128_state_, c128_state_row(p)));
+        check("the c128 state", p,
+              At(c128_state_, state_row(tables.c128_state_pages, c128_layout_, p)));
       }
     }
   }
   // What it leaves behind: every row, but of the states those that may be read again.
+  const auto leave = [&](std::vector<Symbol>& rows, const PageTable& pages,
+                         const StateLayout& layout, int64_t position) {
+    if (pages.at(0, position / layout.span) > 0) {
+      At(rows, state_row(pages, layout, position)) = At(names, position);
+    }
+  };
   size_t c4 = 0;
   size_t c128 = 0;
   for (int64_t p = begin; p < end; ++p) {
@@ -168,7 +184,7 @@ std::string SymbolicCache::Run(const CacheAllocator& cache, const PlannedRequest
     At(window_, At(tables.window_slots, p - begin)) = name;
     if (geometry_.has_c4) {
       if (p >= end / 4 * 4 - 4 || p % kPageTokens >= kPageTokens - 4) {
-        At(c4_state_, tables.c4_state_pages.at(0, p / kPageTokens) * kRing4 + p % kRing4) = name;
+        leave(c4_state_, tables.c4_state_pages, c4_layout_, p);
       }
       if (p % 4 == 3) {
         At(c4_, tables.c4_slots.at(c4++)) = name;
@@ -176,7 +192,7 @@ std::string SymbolicCache::Run(const CacheAllocator& cache, const PlannedRequest
     }
     if (geometry_.has_c128()) {
       if (p >= end / 128 * 128) {
-        At(c128_state_, c128_state_row(p)) = name;
+        leave(c128_state_, tables.c128_state_pages, c128_layout_, p);
       }
       if (p % 128 == 127) {
         At(c128_, tables.c128_slots.at(c128++)) = name;

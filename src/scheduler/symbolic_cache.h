@@ -11,6 +11,7 @@
 
 #include "cache/cache_allocator.h"
 #include "cache/cache_move.h"
+#include "cache/state_layout.h"
 #include "scheduler/step_plan.h"
 
 namespace cachalot {
@@ -35,11 +36,13 @@ class SymbolicCache {
   std::vector<Symbol*> RowsOf(PagePart part, const PagePlace& place);
 
   const CacheGeometry geometry_;
-  std::vector<Symbol> window_;                // by window slot
-  std::vector<Symbol> c4_state_;              // window page * 8 + position % 8
+  const StateLayout c4_layout_;  // of state
+  const StateLayout c128_layout_;
+  std::vector<Symbol> window_;    // by window slot
+  std::vector<Symbol> c4_state_;  // by row, as the layouts have it
+  std::vector<Symbol> c128_state_;
   std::vector<Symbol> c4_;                    // by c4 slot
   std::vector<Symbol> c128_;                  // by c128 slot
-  std::vector<Symbol> c128_state_;            // request slot * 128 + position % 128
   std::map<RequestSlot, RequestId> tenants_;  // whose c128 state a slot has, until it is cleared
   std::array<std::map<HostSlot, std::vector<Symbol>>, 2> host_;
   std::map<std::pair<PageKey, PagePart>, std::vector<Symbol>> disk_;

@@ -33,6 +33,8 @@ std::vector<OptionField> FieldsOf(SchedulerOptions& options) {
           {"swa_pages", &geometry.swa_pages, 1, kMostPages},
           {"c128_pages", &geometry.c128_pages, 0, kMostPages},
           {"c128_page_entries", &geometry.c128_page_entries, 1, kMostEntries},
+          {"c4_state_pages", &geometry.c4_state_pages, 0, kMostPages},
+          {"c128_state_pages", &geometry.c128_state_pages, 0, kMostPages},
           {"window", &geometry.window, 1, kMostTokens},
           {"host_pages", &options.prefix.host_slots[0], 0, kMostPages},
           {"host_windows", &options.prefix.host_slots[1], 0, kMostPages},

@@ -69,6 +69,8 @@ TEST_F(Generate, AnswersTokenIdsWithoutATokenizerWhateverTheSettings) {
   const std::vector<std::vector<std::string>> settings = {
       {"--max-running", "1", "--no-prefix-cache", "--graph", "off"},
       {"--max-running", "5", "--chunked-prefill-size", "128"},
+      {"--max-running", "5", "--chunked-prefill-size", "128", "--no-prefix-cache", "--state",
+       "paged"},
       {"--max-running", "12", "--host-cache-bytes", "64M", "--disk-cache", temp_ / "disk"},
       {"--max-running", "12", "--host-cache-bytes", "64M", "--disk-cache", temp_ / "disk"}};
   std::map<std::string, Json> first;

@@ -1,5 +1,5 @@
-// Same tokens, always: not a bit of the logits depends on how the prompt was cut into steps or on
-// the number of threads.
+// Same tokens, always: not a bit of the logits depends on how the prompt was cut into steps, on where
+// state is kept or on the number of threads.
 #include <gtest/gtest.h>
 
 #include "e2e/program.h"
@@ -34,6 +34,10 @@ TEST_P(Identity, OverChunksPrefillsAndThreads) {
     for (const char* prefill : {"0", "1", "5", "129", "300"}) {
       EXPECT_TRUE(logits({"--prefill", prefill, "--chunk", "100"}) == wanted)
           << isa << " prefill " << prefill;
+    }
+    for (const char* chunk : {"128", "99", "400"}) {
+      EXPECT_TRUE(logits({"--state", "paged", "--chunk", chunk, "--prefill", "350"}) == wanted)
+          << isa << " paged, chunk " << chunk;
     }
     for (const char* threads : {"1", "2", "3"}) {
       EXPECT_TRUE(logits({"-t", threads, "--chunk", "77"}) == wanted)

@@ -2,8 +2,8 @@
 // and whatever else is going on. `make same-tokens` runs the whole matrix; the tests of every day
 // run a part of it.
 //
-// Settings: requests at once, tokens of prompts in a step, where prefixes come from, graphs, threads,
-// forced retraction, planning ahead. Every pair of values of two settings is run together at least
+// Settings: requests at once, tokens of prompts in a step, where prefixes come from or that state has
+// pages of its own, graphs, threads, forced retraction, planning ahead. Every pair of values of two settings is run together at least
 // once (a pairwise cover), and, with CACHALOT_SAME_TOKENS=all, on calf and with all 200 requests.
 #include <gtest/gtest.h>
 
@@ -21,10 +21,23 @@ namespace {
 
 enum class Prefixes : uint8_t { kNone, kCold, kWarm, kHost, kDisk };
 
+// Where prefixes come from, and where state is kept: not all go together.
+struct Kept {
+  Prefixes prefixes;
+  StateKind state;
+};
+constexpr std::array<Kept, 6> kKept = {{{Prefixes::kNone, StateKind::kRing},
+                                        {Prefixes::kNone, StateKind::kPaged},
+                                        {Prefixes::kCold, StateKind::kRing},
+                                        {Prefixes::kWarm, StateKind::kRing},
+                                        {Prefixes::kHost, StateKind::kRing},
+                                        {Prefixes::kDisk, StateKind::kRing}}};
+
 struct Settings {
   int64_t max_running;
   int64_t chunk;
   Prefixes prefixes;
+  StateKind state = StateKind::kRing;
   bool graph;
   int threads;
   bool retract;
@@ -33,21 +46,23 @@ struct Settings {
   std::string Text() const {
     constexpr const char* kNames[] = {"none", "cold", "warm", "host", "disk"};
     return fmt::format(
-        "max_running {} chunk {} prefixes {} graph {} threads {} retract {} plan_ahead {}",
-        max_running, chunk, kNames[static_cast<size_t>(prefixes)], graph, threads, retract,
-        plan_ahead);
+        "max_running {} chunk {} prefixes {} paged {} graph {} threads {} retract {} plan_ahead {}",
+        max_running, chunk, kNames[static_cast<size_t>(prefixes)], state == StateKind::kPaged,
+        graph, threads, retract, plan_ahead);
   }
 };
 
-constexpr std::array<int, 7> kCounts = {3, 3, 5, 2, 2, 2, 2};
+constexpr std::array<int, 7> kCounts = {3, 3, kKept.size(), 2, 2, 2, 2};
 using Point = std::array<int, kCounts.size()>;
 
 Settings SettingsAt(const Point& point) {
   constexpr std::array<int64_t, 3> kRunning = {1, 3, 16};
   constexpr std::array<int64_t, 3> kChunks = {128, 256, 512};
+  const Kept& kept = kKept[static_cast<size_t>(point[2])];
   return {kRunning[static_cast<size_t>(point[0])],
           kChunks[static_cast<size_t>(point[1])],
-          static_cast<Prefixes>(point[2]),
+          kept.prefixes,
+          kept.state,
           point[3] == 1,
           point[4] + 1,
           point[5] == 1,
@@ -148,6 +163,7 @@ class SameTokens : public testing::TestWithParam<TestModel> {
     options.max_context = std::min<int64_t>(config.max_position, 4096);
     options.chunked_prefill_size = settings.chunk;
     options.prefix_cache = settings.prefixes != Prefixes::kNone;
+    options.state = settings.state;
     options.graph = settings.graph;
     options.plan_ahead = settings.plan_ahead;
     options.cache_tokens = cache_tokens;

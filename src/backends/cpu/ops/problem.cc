@@ -142,8 +142,12 @@ std::vector<int32_t> ProblemData::Shuffled(int64_t count) {
   return values;
 }
 
-Tensor ProblemData::Pages(int64_t requests, int64_t pages_each) {
-  return Ints({requests, pages_each}, Shuffled(requests * pages_each));
+Tensor ProblemData::Pages(int64_t requests, int64_t pages_each, int32_t first) {
+  std::vector<int32_t> pages = Shuffled(requests * pages_each);
+  for (int32_t& page : pages) {
+    page += first;
+  }
+  return Ints({requests, pages_each}, pages);
 }
 
 StepRequests ProblemData::Slice(const StepRequests& requests, int64_t begin, int64_t end) {

@@ -45,8 +45,8 @@ class ProblemData {
   }
   // Requests as (start_pos, tokens).
   StepRequests Requests(const std::vector<std::pair<int32_t, int32_t>>& requests);
-  // [requests, pages_each]: all pages of 0 ... requests * pages_each - 1, shuffled.
-  Tensor Pages(int64_t requests, int64_t pages_each);
+  // [requests, pages_each]: all pages from `first` on, shuffled.
+  Tensor Pages(int64_t requests, int64_t pages_each, int32_t first = 0);
   // [0, count) shuffled.
   std::vector<int32_t> Shuffled(int64_t count);
   // Those of the requests' tokens that are in [begin, end), for a step of these alone.

@@ -85,10 +85,31 @@ std::vector<float> WholeSequenceEntry(const Sequence& s, int64_t entry, bool had
   return values;
 }
 
-// Feeds the sequence in steps of the given sizes, over and over, and compares every entry.
-void ExpectWholeSequence(const Sequence& s, bool hadamard, int64_t state_span,
-                         const std::vector<int64_t>& steps, ProblemData& data) {
-  Context context(2, Isa::kRef);
+constexpr int64_t kStatePage = 128;  // positions of a page of paged state
+
+// Leaves a request whose tokens [begin, end) come in one step the pages that this step or later ones
+// read, and puts 0 for the others.
+void DropUnreadPages(int64_t ratio, int64_t begin, int64_t end, std::vector<int32_t>& pages) {
+  const auto first_read = [&](int64_t position) {
+    return std::max<int64_t>(position / ratio - (ratio == 4 ? 1 : 0), 0) * ratio;
+  };
+  for (size_t column = 0; column < pages.size(); ++column) {
+    const auto first = static_cast<int64_t>(column) * kStatePage;
+    const auto holds = [&](int64_t low, int64_t high) {
+      return first < high && first + kStatePage > low;
+    };
+    if (!holds(first_read(begin), begin) && !holds(first_read(end), end)) {
+      pages[column] = 0;
+    }
+  }
+}
+
+// Feeds the sequence in steps of the given sizes, over and over, and compares every entry. Paged
+// state where state_span is 0. Returns the entries.
+std::string ExpectWholeSequence(const Sequence& s, bool hadamard, int64_t state_span,
+                                const std::vector<int64_t>& steps, ProblemData& data,
+                                Isa isa = Isa::kRef) {
+  Context context(2, isa);
   const int64_t tokens = s.kv.shape[0];
   CompressorParams params = s.products;
   params.ratio = s.ratio;
@@ -97,12 +118,14 @@ void ExpectWholeSequence(const Sequence& s, bool hadamard, int64_t state_span,
   params.rms_eps = 1e-6;
   params.rope = s.rope;
   params.hadamard = hadamard;
-  params.state_rows = s.ratio == 4 ? 8 : 128;
-  params.state_span = state_span;
-  const int64_t pages = (tokens + state_span - 1) / state_span;
-  params.state_pages = data.Pages(1, pages);
+  const bool paged = state_span == 0;
+  params.state_rows = s.ratio == 4 && !paged ? 8 : 128;
+  params.state_span = paged ? kStatePage : state_span;
+  const int64_t pages = (tokens + params.state_span - 1) / params.state_span;
+  const Tensor all_pages = data.Pages(1, pages, 1);
+  params.state_pages = all_pages;
   params.state =
-      data.Unwritten(DType::kF32, {pages * params.state_rows, 2 * s.kv.shape[1]});  // NaN
+      data.Unwritten(DType::kF32, {(pages + 1) * params.state_rows, 2 * s.kv.shape[1]});  // NaN
   params.pool = data.Pool({RowFormat::kF32, RowRounding::kNone, s.width, 0}, tokens / s.ratio + 1);
   size_t next = 0;
   for (int64_t begin = 0; begin < tokens;) {
@@ -112,6 +135,11 @@ void ExpectWholeSequence(const Sequence& s, bool hadamard, int64_t state_span,
     params.score = data.Unwritten(DType::kF32, {end - begin, s.kv.shape[1]});
     params.requests =
         data.Requests({{static_cast<int32_t>(begin), static_cast<int32_t>(end - begin)}});
+    if (paged) {
+      std::vector<int32_t> held(all_pages.As<int32_t>(), all_pages.As<int32_t>() + pages);
+      DropUnreadPages(s.ratio, begin, end, held);
+      params.state_pages = data.Ints({1, pages}, held);
+    }
     std::vector<int32_t> slots;
     for (int64_t e = begin / s.ratio; e < end / s.ratio; ++e) {
       slots.push_back(static_cast<int32_t>(e));
@@ -122,11 +150,17 @@ void ExpectWholeSequence(const Sequence& s, bool hadamard, int64_t state_span,
   }
   for (int64_t e = 0; e < tokens / s.ratio; ++e) {
     const auto* row = static_cast<const float*>(params.pool.row(e));
-    ASSERT_LE(
+    EXPECT_LE(
         RelativeError({row, static_cast<size_t>(s.width)}, WholeSequenceEntry(s, e, hadamard)),
         1e-6)
         << "entry " << e << ", ratio " << s.ratio << ", first step " << steps[0];
   }
+  const Tensor nowhere = params.state.Rows(0, params.state_rows);
+  EXPECT_EQ(BytesOf({"nowhere", nowhere, {}}),
+            std::string(static_cast<size_t>(nowhere.bytes()), '\xff'));
+  const auto entry_bytes = static_cast<size_t>(params.pool.layout.bytes());
+  return BytesOf({"pool", {}, params.pool})
+      .substr(0, static_cast<size_t>(tokens / s.ratio) * entry_bytes);
 }
 
 TEST(Compressor, MakesTheEntriesOfTheWholeSequenceHoweverItIsCut) {
@@ -141,6 +175,22 @@ TEST(Compressor, MakesTheEntriesOfTheWholeSequenceHoweverItIsCut) {
   }
 }
 
+// Bit for bit, by every instruction set that the machine has.
+TEST(Compressor, MakesTheSameEntriesFromPagesAsFromRings) {
+  ProblemData data(5);
+  const Sequence four = MakeSequence(data, 400, 4, 32);
+  const Sequence many = MakeSequence(data, 400, 128, 16);
+  for (const Isa isa : {Isa::kRef, *ChooseIsa("")}) {
+    for (const std::vector<int64_t>& steps : std::vector<std::vector<int64_t>>{
+             {400}, {1}, {128}, {256}, {384, 1}, {2, 9, 1, 50}, {127, 1, 1, 3, 200}}) {
+      EXPECT_TRUE(ExpectWholeSequence(four, true, 0, steps, data, isa) ==
+                  ExpectWholeSequence(four, true, 128, steps, data, isa));
+      EXPECT_TRUE(ExpectWholeSequence(many, false, 0, steps, data, isa) ==
+                  ExpectWholeSequence(many, false, int64_t{1} << 40, steps, data, isa));
+    }
+  }
+}
+
 TEST(Compressor, LeavesTheRowsOfTheLastTokensInTheRing) {
   ProblemData data(4);
   Context context(1, Isa::kRef);
@@ -151,15 +201,15 @@ TEST(Compressor, LeavesTheRowsOfTheLastTokensInTheRing) {
   params.norm = s.norm;
   params.rope = s.rope;
   params.requests = data.Requests({{0, 11}});
-  params.state = data.Unwritten(DType::kF32, {8, 128});
-  params.state_pages = data.Ints({1, 1}, {0});
+  params.state = data.Unwritten(DType::kF32, {16, 128});
+  params.state_pages = data.Ints({1, 1}, {1});
   params.state_span = 128;
   params.state_rows = 8;
   params.pool = data.Pool({RowFormat::kF32, RowRounding::kNone, 32, 0}, 2);
   params.entry_slots = data.Ints({2}, {0, 1});
   Compressor(params, context);
   for (int64_t p = 3; p < 11; ++p) {
-    const float* row = params.state.As<float>() + p % 8 * 128;
+    const float* row = params.state.As<float>() + (8 + p % 8) * 128;
     for (int64_t c = 0; c < 64; ++c) {
       ASSERT_EQ(row[c], s.kv.As<float>()[p * 64 + c]);
       ASSERT_EQ(row[64 + c], s.score.As<float>()[p * 64 + c] + s.ape.As<float>()[p % 4 * 64 + c]);
@@ -200,6 +250,9 @@ TEST(CompressorDeathTest, RefusesEntriesPagesAndRequestsThatDoNotFit) {
   params = made->params;
   params.state = params.state.Rows(0, 8);
   EXPECT_DEATH(Compressor(params, context), "state_pages: page");
+  params = made->params;
+  params.state_pages = made->data.Ints(params.state_pages.shape, {1, 2, 0, 4, 5, 6, 7, 8});
+  EXPECT_DEATH(Compressor(params, context), "request 1 reads position 120, whose page is 0");
   params = made->params;
   params.requests = made->data.Requests({{5, 3}, {126, 5}, {7, 0}, {127, 2}});
   EXPECT_DEATH(Compressor(params, context),

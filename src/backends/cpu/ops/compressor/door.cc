@@ -6,6 +6,18 @@
 #include "backends/cpu/ops/ops.h"
 
 namespace cachalot::cpu {
+namespace {
+
+// Earlier positions that are read are somewhere.
+void CheckHeldPages(const CompressorParams& params, int64_t request, int64_t first, int64_t start) {
+  const int32_t* pages = params.state_pages.As<int32_t>() + request * params.state_pages.shape[1];
+  for (int64_t position = first; position < start; ++position) {
+    CACHALOT_CHECK(pages[position / params.state_span] > 0,
+                   "state_pages: request {} reads position {}, whose page is 0", request, position);
+  }
+}
+
+}  // namespace
 
 void Compressor(const CompressorParams& params, Context& context) {
   CACHALOT_CHECK(params.ratio == 4 || params.ratio == 128, "ratio is {}, expected 4 or 128",
@@ -42,6 +54,7 @@ void Compressor(const CompressorParams& params, Context& context) {
                     : start;
     CheckPages(params.state_pages, b, start == end ? end : first, end, params.state_span,
                params.state_rows, params.state.shape[0], "state_pages");
+    CheckHeldPages(params, b, first, start);
   }
   CheckTensor(params.entry_slots, DType::kI32, {-1}, "entry_slots");
   CACHALOT_CHECK(params.entry_slots.shape[0] >= closed, "entry_slots is {}, expected at least {}",

@@ -8,7 +8,7 @@
 namespace cachalot::cpu::CACHALOT_SIMD {
 namespace {
 
-// One addition, as the state ring has it.
+// One addition, as the state has it.
 CACHALOT_SIMD_FN F32x16 ScoreAt(const PooledToken& token, int64_t channel) {
   const F32x16 score = Load(token.score + channel);
   return token.ape == nullptr ? score : Add(score, Load(token.ape + channel));

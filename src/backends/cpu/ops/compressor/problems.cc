@@ -11,6 +11,7 @@ namespace {
 using Requests = std::vector<std::pair<int32_t, int32_t>>;  // start_pos, tokens
 
 constexpr int64_t kOwnRing = int64_t{1} << 30;  // the ring belongs to the request
+constexpr int64_t kPaged = 0;                   // a row for each position, in pages of 128
 
 struct Spec {
   int64_t ratio;
@@ -69,12 +70,21 @@ void Fill(const Spec& spec, Case<CompressorParams>& made) {
   params.rope = data.Rope(std::min<int64_t>(width / 2, 64), 160000);
   params.hadamard = spec.hadamard;
   params.requests = data.Requests(spec.requests);
-  params.state_rows = spec.ratio == 4 ? 8 : 128;
-  params.state_span = spec.state_span;
+  const bool paged = spec.state_span == kPaged;
+  params.state_rows = spec.ratio == 4 && !paged ? 8 : 128;
+  params.state_span = paged ? params.state_rows : spec.state_span;
   const auto requests = static_cast<int64_t>(spec.requests.size());
-  const int64_t pages = (last + spec.state_span - 1) / spec.state_span;
-  params.state_pages = data.Pages(requests, pages);
-  params.state = data.Normal({requests * pages * params.state_rows, 2 * row_width});
+  const int64_t pages = (last + params.state_span - 1) / params.state_span;
+  params.state_pages = data.Pages(requests, pages, 1);
+  if (paged) {
+    // Pages before the group before the first token's are gone.
+    for (int64_t b = 0; b < requests; ++b) {
+      const int64_t group = spec.requests[static_cast<size_t>(b)].first / spec.ratio;
+      const int64_t read = std::max<int64_t>(group - (spec.ratio == 4 ? 1 : 0), 0) * spec.ratio;
+      std::fill_n(params.state_pages.As<int32_t>() + b * pages, read / params.state_span, 0);
+    }
+  }
+  params.state = data.Normal({(requests * pages + 1) * params.state_rows, 2 * row_width});
   const int64_t closed = ClosedEntries(spec.requests, spec.ratio);
   auto slots = data.Shuffled(closed + 2);
   slots.resize(static_cast<size_t>(closed));
@@ -121,6 +131,9 @@ std::vector<Problem<CompressorParams>> CompressorProblems() {
       {4, fp4_f32, true, 128, {{4, 30}}},
       {4, int8, true, 128, {{9, 40}}},
       {4, packed, false, 128, {{11, 1}, {130, 1}, {255, 1}, {0, 0}, {0, 0}}, 3},
+      {4, plain, false, kPaged, {{0, 300}, {250, 9}, {130, 1}, {255, 140}, {0, 0}}},
+      {4, fp4, true, kPaged, {{100, 400}, {128, 256}}},
+      {128, plain, false, kPaged, {{0, 300}, {127, 1}, {100, 300}, {383, 1}}, 2},
       {128, plain, false, kOwnRing, {{255, 1}, {4, 1}, {0, 0}}, 2},
       {128, plain, false, kOwnRing, {{0, 1}}},
       {128, plain, false, kOwnRing, {{0, 300}}},
@@ -132,6 +145,7 @@ std::vector<Problem<CompressorParams>> CompressorProblems() {
   for (const Spec& spec : specs) {
     std::string name = fmt::format("ratio {}, {} of {}{}", spec.ratio, NameOf(spec.layout),
                                    spec.layout.width, spec.hadamard ? ", Hadamard" : "");
+    name += spec.state_span == kPaged ? ", paged" : "";
     for (const auto& [start, tokens] : spec.requests) {
       name += fmt::format(", {}+{}", start, tokens);
     }

@@ -10,22 +10,26 @@
 namespace cachalot::cpu {
 namespace {
 
-// One request's view of the state ring.
-class Ring {
+// One request's view of the state. What belongs to page 0 is there for the length of the step.
+class State {
  public:
-  Ring(const CompressorParams& params, int64_t request)
+  State(const CompressorParams& params, int64_t request)
       : params_(params),
-        pages_(params.state_pages.As<int32_t>() + request * params.state_pages.shape[1]) {}
+        pages_(params.state_pages.As<int32_t>() + request * params.state_pages.shape[1]),
+        nowhere_(static_cast<size_t>(params.state_rows * params.state.shape[1])) {}
 
-  float* Row(int64_t position) const {
-    const int64_t row =
-        pages_[position / params_.state_span] * params_.state_rows + position % params_.state_rows;
-    return params_.state.As<float>() + row * params_.state.shape[1];
+  float* Row(int64_t position) {
+    const int64_t page = pages_[position / params_.state_span];
+    float* rows =
+        page == 0 ? nowhere_.data()
+                  : params_.state.As<float>() + page * params_.state_rows * params_.state.shape[1];
+    return rows + position % params_.state_rows * params_.state.shape[1];
   }
 
  private:
   const CompressorParams& params_;
   const int32_t* pages_;
+  std::vector<float> nowhere_;
 };
 
 // Where one token's part of an entry lies: `width` values and as many scores.
@@ -34,14 +38,14 @@ struct Slot {
   const float* score;
 };
 
-std::vector<Slot> SlotsOf(const CompressorParams& params, const Ring& ring, int64_t entry) {
+std::vector<Slot> SlotsOf(const CompressorParams& params, State& state, int64_t entry) {
   const int64_t width = params.pool.layout.width;
   const int64_t row_width = params.kv.shape[1];
   const bool overlaps = row_width == 2 * width;
   std::vector<Slot> slots;
   const auto add_group = [&](int64_t group, int64_t channel) {
     for (int64_t p = group * params.ratio; p < (group + 1) * params.ratio; ++p) {
-      const float* row = ring.Row(p);
+      const float* row = state.Row(p);
       slots.push_back({row + channel, row + row_width + channel});
     }
   };
@@ -81,9 +85,9 @@ void Normalise(std::span<double> row, const float* norm, double eps) {
   }
 }
 
-void MakeEntry(const CompressorParams& params, const Ring& ring, int64_t entry, void* kept) {
+void MakeEntry(const CompressorParams& params, State& state, int64_t entry, void* kept) {
   std::vector<double> row(static_cast<size_t>(params.pool.layout.width));
-  Pool(SlotsOf(params, ring, entry), row);
+  Pool(SlotsOf(params, state, entry), row);
   Normalise(row, params.norm.As<float>(), params.rms_eps);
   RotateRow(row, params.rope, entry * params.ratio, false);
   if (params.hadamard) {
@@ -93,25 +97,25 @@ void MakeEntry(const CompressorParams& params, const Ring& ring, int64_t entry, 
   EncodeRow(params.pool.layout, values, kept);
 }
 
-// Tokens one by one, so that the ring holds what an entry needs when its last token arrives.
+// Tokens one by one, so that the state holds what an entry needs when its last token arrives.
 void RunRequest(const CompressorParams& params, int64_t request, int64_t first_slot) {
   const int64_t begin = params.requests.query_starts.As<int32_t>()[request];
   const int64_t end = params.requests.query_starts.As<int32_t>()[request + 1];
   const int64_t row_width = params.kv.shape[1];
-  const Ring ring(params, request);
+  State state(params, request);
   const int32_t* slot = params.entry_slots.As<int32_t>() + first_slot;
   int64_t position = params.requests.start_pos.As<int32_t>()[request];
   for (int64_t t = begin; t < end; ++t, ++position) {
     const float* kv = params.kv.As<float>() + t * row_width;
     const float* score = params.score.As<float>() + t * row_width;
     const float* ape = params.ape.As<float>() + position % params.ratio * row_width;
-    float* row = ring.Row(position);
+    float* row = state.Row(position);
     for (int64_t c = 0; c < row_width; ++c) {
       row[c] = kv[c];
       row[row_width + c] = score[c] + ape[c];
     }
     if ((position + 1) % params.ratio == 0) {
-      MakeEntry(params, ring, position / params.ratio, params.pool.row(*slot++));
+      MakeEntry(params, state, position / params.ratio, params.pool.row(*slot++));
     }
   }
 }

@@ -11,7 +11,7 @@
 namespace cachalot::cpu {
 namespace {
 
-// The tokens of one request in this step, and its part of the state ring.
+// The tokens of one request in this step, and its part of the state.
 class StepOf {
  public:
   StepOf(const CompressorParams& params, int64_t request)
@@ -34,12 +34,15 @@ class StepOf {
     return {kept, kept + channels_, nullptr};
   }
 
-  // Leaves channels [begin, end) of this step's tokens in the ring. A row that a later token will
-  // take anyway is passed over.
+  // Leaves channels [begin, end) of this step's tokens in the state. A row that a later token will
+  // take anyway is passed over, and page 0.
   void Keep(int64_t begin, int64_t end) const {
     for (int64_t position = begin_; position < end_; ++position) {
       const int64_t later = position + params_.state_rows;
       if (later < end_ && later / params_.state_span == position / params_.state_span) {
+        continue;
+      }
+      if (pages_[position / params_.state_span] == 0) {
         continue;
       }
       const float* kv = KvOf(position);
