@@ -375,7 +375,7 @@ TEST(Executor, RunsTheMtpBlockAfterAReplay) {
 
 TEST(Executor, TellsTheDeviceOfEveryStepBeforeItsOperators) {
   StepLog log;
-  Machine machine("native", ByGraph("native", {4}),
+  Machine machine("native", ByGraph("native", {4}), StateKind::kRing,
                   std::make_unique<StepCheckingDevice>(NewCpu(), log));
   const RequestSlot one = machine.Prefill(SomeIds(600, 1));
   const RequestSlot other = machine.Prefill(SomeIds(130, 2));
@@ -399,7 +399,8 @@ TEST(Executor, TellsTheDeviceOfEveryStepBeforeItsOperators) {
 
 TEST(Executor, TellsTheDeviceOfADraftBlock) {
   StepLog log;
-  Machine machine("dspark", Eager("dspark"), std::make_unique<StepCheckingDevice>(NewCpu(), log));
+  Machine machine("dspark", Eager("dspark"), StateKind::kRing,
+                  std::make_unique<StepCheckingDevice>(NewCpu(), log));
   const RequestSlot slot = machine.Prefill(SomeIds(150, 1));
   const int64_t block = machine.executor().config().dspark->block_size;
   const int64_t before = log.attentions;
