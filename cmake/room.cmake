@@ -1,3 +1,25 @@
+function(cachalot_test_options target)
+  # Precompiled, the library's own headers are no system headers any more, and GCC 12 finds faults in them.
+  target_compile_options(${target} PRIVATE -fpch-preprocess -Wno-error -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
+  if(CACHALOT_SANITIZE)
+    # Optimising a test under sanitizers takes longer than running it as it stands.
+    target_compile_options(${target} PRIVATE -O0)
+  endif()
+endfunction()
+
+# The headers that every test includes, read once for all test programs: half of what a test takes to build.
+function(cachalot_test_headers target)
+  if(NOT TARGET cachalot_test_headers)
+    file(WRITE ${CMAKE_BINARY_DIR}/test_headers.cc "")
+    add_library(cachalot_test_headers OBJECT ${CMAKE_BINARY_DIR}/test_headers.cc)
+    target_link_libraries(cachalot_test_headers PRIVATE GTest::gmock fmt::fmt)
+    cachalot_test_options(cachalot_test_headers)
+    target_precompile_headers(cachalot_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h>)
+  endif()
+  cachalot_test_options(${target})
+  target_precompile_headers(${target} REUSE_FROM cachalot_test_headers)
+endfunction()
+
 # A room is a folder of src/ and one static library. Its headers are reached through a link farm,
 # build/rooms/<room>/, that only the rooms that name it under USES see: an include against the
 # direction of the architecture does not build.
@@ -7,20 +29,6 @@
 # makes the target cachalot_tokenizer and, where there are TESTS, the program tokenizer_test. SOURCES may be
 # empty (a room of headers). TEST_USES and TEST_LIBRARIES are for the tests alone; TEST_PROCESSORS is how many of them
 # keep busy.
-# The headers that every test includes, read once for all test programs: half of what a test takes to build.
-function(cachalot_test_headers target)
-  if(NOT TARGET cachalot_test_headers)
-    file(WRITE ${CMAKE_BINARY_DIR}/test_headers.cc "")
-    add_library(cachalot_test_headers OBJECT ${CMAKE_BINARY_DIR}/test_headers.cc)
-    target_link_libraries(cachalot_test_headers PRIVATE GTest::gmock fmt::fmt)
-    target_compile_options(cachalot_test_headers PRIVATE -fpch-preprocess -Wno-error -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
-    target_precompile_headers(cachalot_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h>)
-  endif()
-  # Precompiled, the library's own headers are no system headers any more, and GCC 12 finds faults in them.
-  target_compile_options(${target} PRIVATE -fpch-preprocess -Wno-error -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
-  target_precompile_headers(${target} REUSE_FROM cachalot_test_headers)
-endfunction()
-
 function(cachalot_room)
   cmake_parse_arguments(ROOM "" "NAME;TEST_PROCESSORS" "SOURCES;TESTS;USES;LIBRARIES;TEST_USES;TEST_LIBRARIES" ${ARGN})
   string(REPLACE "/" "_" id ${ROOM_NAME})
