@@ -273,19 +273,16 @@ aclError AddNode(Graph& graph, Stream& stream, Task task) {
   for (const Access& access : task.accesses) {
     History& history = graph.histories[access.allocation->id];
     if (const auto* other = history.Conflict(access, stream.id, clock); other != nullptr) {
-      Report(
-          fmt::format("race in a capture: {} {} operand {} on one stream, {} {} {} on another, and "
-                      "no event orders them; {}",
-                      task.name, access.write ? "writes" : "reads", access.operand, other->who,
-                      other->access.write ? "writes" : "reads", other->access.operand,
-                      Describe(*access.allocation)));
+      Report(fmt::format(
+          "race in a capture: {} {} operand {} on one stream, {} on another, and no event "
+          "orders them; {}",
+          task.name, access.write ? "writes" : "reads", access.operand, Describe(*other),
+          Describe(*access.allocation)));
     }
   }
   for (const Access& access : task.accesses) {
-    graph.histories[access.allocation->id].Add(
-        {access, stream.id, number, fmt::format("{} ({})", task.name, Describe(task.site)),
-         task.site},
-        clock);
+    graph.histories[access.allocation->id].Add({access, stream.id, number, task.name, task.site},
+                                               clock);
   }
   clock.Reach(stream.id, number);
   if (task.record != nullptr) {

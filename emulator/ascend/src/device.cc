@@ -14,6 +14,10 @@ constexpr int kDeviceInfoCubeCores = 0;
 constexpr int kDeviceInfoVectorCores = 1;
 constexpr int kDeviceInfoL2 = 2;
 
+bool Exists(int64_t device) {
+  return device >= 0 && device < static_cast<int64_t>(runtime().device_uses.size());
+}
+
 aclError Init(const char*) {
   return Serve("aclInit", EMULATOR_CALLER, "", [](Lock&) -> aclError {
     Runtime& rt = runtime();
@@ -88,7 +92,7 @@ const char* RecentErrMsg() {
 aclError DeviceCount(uint32_t* count) {
   return Serve("aclrtGetDeviceCount", EMULATOR_CALLER, "", [&](Lock&) -> aclError {
     if (count == nullptr) return Refuse(kAclInvalidParam, "the count is null");
-    *count = static_cast<uint32_t>(runtime().settings.devices);
+    *count = static_cast<uint32_t>(runtime().device_uses.size());
     return 0;
   });
 }
@@ -98,8 +102,8 @@ aclError SetDevice(int32_t device) {
       "aclrtSetDevice", EMULATOR_CALLER, fmt::format("{}", device), [&](Lock&) -> aclError {
         Runtime& rt = runtime();
         if (!rt.initialised) return Refuse(100001, "aclInit was not called");
-        if (device < 0 || device >= rt.settings.devices) {
-          return Refuse(107001, "there is no device {}, there are {}", device, rt.settings.devices);
+        if (!Exists(device)) {
+          return Refuse(107001, "there is no device {}, there are {}", device, rt.device_uses.size());
         }
         ++rt.device_uses[static_cast<size_t>(device)];
         thread_state().device = device;
@@ -111,8 +115,7 @@ aclError ResetDevice(int32_t device) {
   return Serve("aclrtResetDevice", EMULATOR_CALLER, fmt::format("{}", device),
                [&](Lock& lock) -> aclError {
                  Runtime& rt = runtime();
-                 if (device < 0 || device >= rt.settings.devices)
-                   return Refuse(107001, "there is no device {}", device);
+                 if (!Exists(device)) return Refuse(107001, "there is no device {}", device);
                  int& uses = rt.device_uses[static_cast<size_t>(device)];
                  if (uses == 0) return Refuse(107001, "device {} is not set by any thread", device);
                  --uses;
@@ -139,18 +142,17 @@ aclError GetDevice(int32_t* device) {
 }
 
 const char* SocName() {
-  static std::string* name = new std::string;
+  static auto* const names = new std::set<std::string>;  // each stays valid
   const Lock lock(runtime().mutex);
   Enter("aclrtGetSocName", EMULATOR_CALLER, "");
-  *name = runtime().settings.soc;
-  return name->c_str();
+  return names->insert(runtime().settings.soc).first->c_str();
 }
 
 aclError DeviceCapability(uint32_t device, int what, int64_t* value) {
   return Serve("aclGetDeviceCapability", EMULATOR_CALLER, fmt::format("{}, {}", device, what),
                [&](Lock&) -> aclError {
                  const Settings& settings = runtime().settings;
-                 if (device >= static_cast<uint32_t>(settings.devices)) {
+                 if (!Exists(device)) {
                    return Refuse(107001, "there is no device {}", device);
                  }
                  if (value == nullptr) return Refuse(kAclInvalidParam, "the value is null");
@@ -174,7 +176,7 @@ aclError DeviceInfo(uint32_t device, int what, int64_t* value) {
   return Serve("aclrtGetDeviceInfo", EMULATOR_CALLER, fmt::format("{}, {}", device, what),
                [&](Lock&) -> aclError {
                  const Settings& settings = runtime().settings;
-                 if (device >= static_cast<uint32_t>(settings.devices)) {
+                 if (!Exists(device)) {
                    return Refuse(107001, "there is no device {}", device);
                  }
                  if (value == nullptr) return Refuse(kAclInvalidParam, "the value is null");
@@ -193,7 +195,7 @@ aclError DeviceInfo(uint32_t device, int what, int64_t* value) {
                      *value = 196608;
                      return 0;  // unified buffer of a vector core
                    case 301:
-                     *value = static_cast<int64_t>(settings.hbm);
+                     *value = static_cast<int64_t>(runtime().memory.total());
                      return 0;
                    case 302:
                      *value = settings.cores == 20 ? 176160768 : 201326592;

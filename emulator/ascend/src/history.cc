@@ -1,12 +1,14 @@
 #include "history.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace ascend_emulator {
 namespace {
 
 // More than this many accesses that nothing orders are no pattern worth following to the last.
-constexpr size_t kMostEntries = 1024;
+constexpr size_t kMostEntries = 4096;
 
 }  // namespace
 
@@ -48,7 +50,13 @@ void History::Add(Entry entry, const Clock& clock) {
            Covers(entry.access.ranges, old.access.ranges);
   });
   if (entries_.size() >= kMostEntries) entries_.erase(entries_.begin());
+  entry.access.allocation.reset();  // it owns the history
   entries_.push_back(std::move(entry));
+}
+
+std::string Describe(const History::Entry& entry) {
+  return fmt::format("{} ({}) {} {}", entry.task_name, Describe(entry.site),
+                     entry.access.write ? "writes" : "reads", entry.access.operand);
 }
 
 void History::Forget(const Clock& program) {

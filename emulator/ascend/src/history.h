@@ -41,8 +41,8 @@ class History {
     Access access;
     int stream = 0;
     uint64_t task = 0;
-    std::string who;  // "aclnnAdd, queued by aclnnAdd(...), call 12, ..."
-    Site site;
+    std::string task_name;
+    Site site;  // that queued the task
   };
 
   // The first entry that the access meets although nothing orders the two; null where there is none.
@@ -57,5 +57,8 @@ class History {
  private:
   std::vector<Entry> entries_;
 };
+
+// "aclnnAdd (aclnnAdd(...), call 12, from ...) writes out"
+std::string Describe(const History::Entry& entry);
 
 }  // namespace ascend_emulator

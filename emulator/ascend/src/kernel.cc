@@ -115,15 +115,15 @@ class TaskKernel final : public Kernel {
  public:
   using Kernel::Fault;
 
-  TaskKernel(Runtime& rt, const Task& task) : rt_(rt), task_(task) {}
+  TaskKernel(Runtime& rt, const Task& task, int cores) : rt_(rt), task_(task), cores_(cores) {}
 
   uint8_t* workspace() override {
     return task_.workspace == nullptr
                ? nullptr
                : rt_.memory.Worker(reinterpret_cast<uintptr_t>(task_.workspace));
   }
-  int cube_cores() override { return rt_.settings.cores; }
-  int vector_cores() override { return 2 * rt_.settings.cores; }
+  int cube_cores() override { return cores_; }
+  int vector_cores() override { return 2 * cores_; }
   void Fault(aclError code, std::string message) override {
     if (fault_.code == 0) fault_ = {code, std::move(message), false};
   }
@@ -139,11 +139,14 @@ class TaskKernel final : public Kernel {
 
   Runtime& rt_;
   const Task& task_;
+  int cores_;
   FaultOf fault_;
 };
 
-FaultOf Injected(Runtime& rt, const Task& task) {
+// Counts and notes the task; the fault that it is to have by the settings.
+FaultOf Start(Runtime& rt, const Task& task, int& cores) {
   const Lock lock(rt.mutex);
+  cores = rt.settings.cores;
   const std::string counter = "tasks." + task.name;
   rt.journal.Count(counter);
   if (!rt.settings.trace.empty()) {
@@ -297,8 +300,9 @@ FaultOf Execute(Runtime& rt, const Task& task) {
     return first;
   }
   if (!task.body) return {};
-  if (FaultOf fault = Injected(rt, task); fault.code != 0) return fault;
-  TaskKernel kernel(rt, task);
+  int cores = 0;
+  if (FaultOf fault = Start(rt, task, cores); fault.code != 0) return fault;
+  TaskKernel kernel(rt, task, cores);
   if (task.workspace_size > 0) Fill(kernel.workspace(), task.workspace_size, kFreshPoison);
   try {
     task.body(kernel);

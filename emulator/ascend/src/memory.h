@@ -37,9 +37,7 @@ struct Allocation {
   Site freed;
   bool live = true;
   History history;
-  int graphs = 0;              // captured graphs that refer to it
-  int queued = 0;              // accesses of tasks that have not run
-  uint64_t device_writes = 0;  // of tasks that have
+  int graphs = 0;  // captured graphs that refer to it
   std::unique_ptr<void, void (*)(void*)> host{
       nullptr, std::free};  // pinned memory: as long as a task has it
 };

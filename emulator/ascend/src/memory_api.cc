@@ -46,9 +46,8 @@ aclError Malloc(void** made, size_t size, int policy) {
 void CheckUnused(Allocation& allocation) {
   Runtime& rt = runtime();
   if (const auto* entry = allocation.history.Unknown(rt.program); entry != nullptr) {
-    Report(fmt::format("freed although {} {} it as {}, and the program has not waited for it; {}",
-                       entry->who, entry->access.write ? "writes" : "reads", entry->access.operand,
-                       Describe(allocation)));
+    Report(fmt::format("freed although {}, which the program has not waited for; {}",
+                       Describe(*entry), Describe(allocation)));
   }
   if (allocation.graphs > 0 && !rt.settings.graph_free_at_replay) {
     for (const auto& [id, graph] : rt.graphs.live()) {

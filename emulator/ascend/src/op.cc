@@ -320,8 +320,8 @@ void Call::Workspace(uint64_t bytes) { state_->workspace = bytes; }
 
 aclnnStatus Call::Finish(Body body) {
   Runtime& rt = runtime();
-  ThreadState& thread = thread_state();
   const Lock lock(rt.mutex);
+  ThreadState& thread = thread_state();
   thread.site.call = fmt::format("{}GetWorkspaceSize({})", state_->op, state_->arguments);
   for (size_t i = 0; i < state_->operands.size() && ok(); ++i) {
     for (size_t j = 0; j < i && ok(); ++j) {

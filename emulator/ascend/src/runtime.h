@@ -44,13 +44,11 @@ struct Record {
   bool captured = false;
 };
 
-// Pinned memory that a queued copy reads, as it was when the copy was queued.
+// Pinned memory that a queued task reads, as it was when the task was queued.
 struct Watch {
   std::shared_ptr<Allocation> allocation;
-  uintptr_t address = 0;
-  uint64_t bytes = 0;
+  Ranges::Range range;
   uint64_t hash = 0;
-  uint64_t device_writes = 0;
 };
 
 struct Task {

@@ -74,24 +74,50 @@ uint64_t Hash(const uint8_t* at, uint64_t bytes) {
   return hash;
 }
 
+bool Meet(const Ranges::Range& a, const Ranges::Range& b) {
+  return a.begin < b.end && b.begin < a.end;
+}
+
+// Whether a task that is queued, or runs, reads or writes there.
+bool InUse(const Runtime& rt, const Allocation& allocation, const Ranges& ranges) {
+  for (const auto& [id, stream] : rt.by_id) {
+    for (const auto& task : stream->queue) {
+      for (const Access& access : task->accesses) {
+        if (access.allocation.get() == &allocation && Overlap(access.ranges, ranges)) return true;
+      }
+    }
+  }
+  return false;
+}
+
 // Remembers pinned memory that the task will read, and spoils what it will write: until the program has
 // waited, there is nothing to be read there.
-void Prepare(Task& task) {
+void Prepare(const Runtime& rt, Task& task) {
   for (const Access& access : task.accesses) {
-    Allocation& allocation = *access.allocation;
-    if (allocation.device != kHost || allocation.queued > 0) continue;
+    if (access.allocation->device != kHost) continue;
+    if (access.write && InUse(rt, *access.allocation, access.ranges)) continue;
     for (const auto& range : access.ranges.list) {
       auto* at = reinterpret_cast<uint8_t*>(range.begin);
       const uint64_t bytes = range.end - range.begin;
       if (access.write) {
         Fill(at, bytes, kFreshPoison);
       } else {
-        task.watches.push_back(
-            {access.allocation, range.begin, bytes, Hash(at, bytes), allocation.device_writes});
+        task.watches.push_back({access.allocation, range, Hash(at, bytes)});
       }
     }
   }
-  for (const Access& access : task.accesses) ++access.allocation->queued;
+}
+
+// A task has written there: what others remember of it is out of date.
+void ForgetWatches(const Runtime& rt, const Access& written) {
+  for (const auto& [id, stream] : rt.by_id) {
+    for (const auto& task : stream->queue) {
+      std::erase_if(task->watches, [&](const Watch& watch) {
+        return std::any_of(written.ranges.list.begin(), written.ranges.list.end(),
+                           [&](const auto& range) { return Meet(watch.range, range); });
+      });
+    }
+  }
 }
 
 void ReportOf(Runtime& rt, const Task& task, const std::string& what) {
@@ -102,20 +128,19 @@ void ReportOf(Runtime& rt, const Task& task, const std::string& what) {
 // Whether the program wrote into pinned memory while a task that reads it was queued.
 void CheckWatches(Runtime& rt, const Task& task) {
   for (const Watch& watch : task.watches) {
-    const Allocation& allocation = *watch.allocation;
-    if (!allocation.live || allocation.device_writes != watch.device_writes) continue;
-    if (Hash(reinterpret_cast<const uint8_t*>(watch.address), watch.bytes) == watch.hash) continue;
+    const auto* at = reinterpret_cast<const uint8_t*>(watch.range.begin);
+    const bool same = Hash(at, watch.range.end - watch.range.begin) == watch.hash;
+    if (same || !watch.allocation->live) continue;
     ReportOf(rt, task,
              "pinned memory was rewritten while the task that reads it was queued: " +
-                 Describe(allocation));
+                 Describe(*watch.allocation));
   }
 }
 
 void Finish(Runtime& rt, Stream& stream, const Task& task, FaultOf fault) {
   for (const Access& access : task.accesses) {
-    --access.allocation->queued;
     if (!access.write) continue;
-    ++access.allocation->device_writes;
+    if (access.allocation->device == kHost) ForgetWatches(rt, access);
     if (!access.allocation->live) continue;
     const std::string damage = rt.memory.Damage(*access.allocation);
     if (!damage.empty()) ReportOf(rt, task, fmt::format("operand {}: {}", access.operand, damage));
@@ -159,17 +184,13 @@ void Touch(Runtime& rt, const Task& task, const Stream& stream, uint64_t number)
     history.Forget(rt.program);
     if (const auto* other = history.Conflict(access, stream.id, stream.clock); other != nullptr) {
       Report(fmt::format(
-          "race: {} {} operand {} on one stream, {} {} {} on another, and no event orders them; {}",
-          task.name, access.write ? "writes" : "reads", access.operand, other->who,
-          other->access.write ? "writes" : "reads", other->access.operand,
+          "race: {} {} operand {} on one stream, {} on another, and no event orders them; {}",
+          task.name, access.write ? "writes" : "reads", access.operand, Describe(*other),
           Describe(*access.allocation)));
     }
   }
   for (const Access& access : task.accesses) {
-    access.allocation->history.Add(
-        {access, stream.id, number, fmt::format("{} ({})", task.name, Describe(task.site)),
-         task.site},
-        stream.clock);
+    access.allocation->history.Add({access, stream.id, number, task.name, task.site}, stream.clock);
   }
 }
 
@@ -193,7 +214,6 @@ void EndStream(Lock& lock, const std::shared_ptr<Stream>& stream) {
   // What runs now ends first; the rest never happens, and nobody waits for it.
   for (size_t i = stream->granted ? 1 : 0; i < stream->queue.size(); ++i) {
     const Task& task = *stream->queue[i];
-    for (const Access& access : task.accesses) --access.allocation->queued;
     if (task.record != nullptr) task.record->done = true;
   }
   stream->queue.resize(stream->granted ? 1 : 0);
@@ -217,7 +237,7 @@ aclError Enqueue(Lock& lock, Stream& stream, Task task) {
     stream.clock.Reach(task.wait->stream, task.wait->task);
   }
   Touch(rt, task, stream, number);
-  Prepare(task);
+  Prepare(rt, task);
   stream.clock.Reach(stream.id, number);
   if (task.record != nullptr) {
     task.record->stream = stream.id;
@@ -300,9 +320,8 @@ void TouchByProgram(const Access& access) {
   history.Forget(rt.program);
   const auto* other = history.Conflict(access, kHost, rt.program);
   if (other == nullptr) return;
-  Report(fmt::format("race: the program {} memory that {} {} as {}, and has not waited for it; {}",
-                     access.write ? "writes" : "reads", other->who,
-                     other->access.write ? "writes" : "reads", other->access.operand,
+  Report(fmt::format("race: the program {} memory while {}, which it has not waited for; {}",
+                     access.write ? "writes" : "reads", Describe(*other),
                      Describe(*access.allocation)));
 }
 

@@ -15,7 +15,7 @@ namespace ascend_emulator {
 enum class Schedule {
   kEager,   // a task runs as soon as what it waits for is done, beside the program
   kLazy,    // nothing runs until somebody waits for it, and then nothing else
-  kRandom,  // a seeded choice, at every call, of what has run by then
+  kRandom,  // a seeded choice, whenever the program queues or looks, of what has run by then
 };
 
 // What an asynchronous copy does with host memory that was not allocated as pinned.
@@ -34,7 +34,7 @@ struct InjectedFailure {
 
 struct Settings {
   int devices = 2;
-  uint64_t hbm = uint64_t{62} << 30;         // bytes that aclrtMalloc may hand out, per device
+  uint64_t hbm = uint64_t{1} << 30;          // bytes that aclrtMalloc may hand out, per device
   uint64_t quarantine = uint64_t{64} << 20;  // bytes of freed memory that are not reused yet
   Schedule schedule = Schedule::kRandom;
   uint64_t seed = 1;

@@ -41,6 +41,7 @@ aclError Destroy(const char* call, const void* caller, aclrtStream handle, bool 
       Waited(known);
     }
     EndStream(lock, stream);
+    rt.program.Reach(stream->id, stream->queued);
     return 0;
   });
 }

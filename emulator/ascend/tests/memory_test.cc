@@ -237,6 +237,23 @@ TEST_F(EmulatorMemory, LeavesPinnedBuffersAloneThatAreReusedAfterAWait) {
   }
 }
 
+TEST_F(EmulatorMemory, MindsTheSlicesOfAPinnedRingByThemselves) {
+  Configure({{"schedule", "lazy"}});
+  auto* ring = MallocHost<float>(32);
+  void* data = Malloc(128);
+  for (int slot = 0; slot < 4; ++slot) {
+    float* slice = ring + 8 * slot;
+    std::fill(slice, slice + 8, static_cast<float>(slot));
+    ASSERT_EQ(CopyAsync(data, slice, 32, kH2D, stream()), 0);
+  }
+  ASSERT_EQ(CopyAsync(ring + 24, data, 32, kD2H, stream()), 0);
+  ring[17] = 9;
+  ASSERT_EQ(Synchronize(), 0);
+  const auto reports = TakeReports();
+  ASSERT_EQ(reports.size(), 1) << "of the third slice alone";
+  EXPECT_THAT(reports[0], HasSubstr("pinned memory was rewritten"));
+}
+
 TEST_F(EmulatorMemory, ReadsPoisonInAPinnedBufferBeforeTheCopyIsDone) {
   Configure({{"schedule", "lazy"}});
   auto* staging = MallocHost<float>(4);

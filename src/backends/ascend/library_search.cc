@@ -177,15 +177,16 @@ Result<LibrarySet> OpenLibraries(const std::string& path) {
 Result<std::string> FindEmulator() {
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
-  const fs::path beside = folder / kEmulator;
-  const fs::path in_lib = folder.parent_path() / "lib" / kEmulator;
-  for (const fs::path& path : {beside, in_lib}) {
+  const fs::path lib = folder.parent_path() / "lib";
+  const std::string places[] = {folder / kEmulator, lib / kEmulator,
+                                lib / "ascend_emulator" / kEmulator};
+  for (const std::string& path : places) {
     if (fs::exists(path, error)) {
-      return path.string();
+      return path;
     }
   }
-  return MakeError(StatusCode::kNotFound, "no emulator of AscendCL: neither {} nor {} is there",
-                   beside.string(), in_lib.string());
+  return MakeError(StatusCode::kNotFound, "no emulator of AscendCL: looked for {}",
+                   fmt::join(places, ", "));
 }
 
 }  // namespace cachalot::ascend

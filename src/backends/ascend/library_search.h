@@ -43,8 +43,8 @@ struct LibrarySet {
 // Plain names are looked for in $ASCEND_HOME_PATH/lib64 first. kNotFound where there is no runtime.
 Result<LibrarySet> OpenLibraries(const std::string& path);
 
-// The emulator that was built with this program: beside the executable, or in ../lib. kNotFound
-// names both.
+// The emulator that was built with this program: beside the executable, in ../lib or in the folder
+// of it that the emulator is installed in. kNotFound names all three.
 Result<std::string> FindEmulator();
 
 }  // namespace cachalot::ascend
