@@ -98,17 +98,18 @@ aclError DeviceCount(uint32_t* count) {
 }
 
 aclError SetDevice(int32_t device) {
-  return Serve(
-      "aclrtSetDevice", EMULATOR_CALLER, fmt::format("{}", device), [&](Lock&) -> aclError {
-        Runtime& rt = runtime();
-        if (!rt.initialised) return Refuse(100001, "aclInit was not called");
-        if (!Exists(device)) {
-          return Refuse(107001, "there is no device {}, there are {}", device, rt.device_uses.size());
-        }
-        ++rt.device_uses[static_cast<size_t>(device)];
-        thread_state().device = device;
-        return 0;
-      });
+  return Serve("aclrtSetDevice", EMULATOR_CALLER, fmt::format("{}", device),
+               [&](Lock&) -> aclError {
+                 Runtime& rt = runtime();
+                 if (!rt.initialised) return Refuse(100001, "aclInit was not called");
+                 if (!Exists(device)) {
+                   return Refuse(107001, "there is no device {}, there are {}", device,
+                                 rt.device_uses.size());
+                 }
+                 ++rt.device_uses[static_cast<size_t>(device)];
+                 thread_state().device = device;
+                 return 0;
+               });
 }
 
 aclError ResetDevice(int32_t device) {

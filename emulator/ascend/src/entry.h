@@ -14,12 +14,15 @@ namespace ascend_emulator {
 aclError Enter(const char* call, const void* caller, const std::string& arguments);
 void Leave(aclError code);
 
-// Serves one call of the program: `body` runs under the lock, between Enter and Leave.
+// Serves one call of the program: `body` runs under the lock, between Enter and Leave. `stream`, where
+// the call submits to one: if it fails, a capture of the stream is spoilt.
 template <typename Body>
-aclError Serve(const char* call, const void* caller, const std::string& arguments, Body body) {
+aclError Serve(const char* call, const void* caller, const std::string& arguments, Body body,
+               const void* stream = nullptr) {
   Lock lock(runtime().mutex);
   aclError code = Enter(call, caller, arguments);
   if (code == 0) code = body(lock);
+  if (code != 0) SpoilCapture(stream);
   Leave(code);
   return code;
 }

@@ -63,75 +63,77 @@ aclError DestroyEvent(aclrtEvent handle) {
 }
 
 aclError RecordEvent(aclrtEvent handle, aclrtStream stream_handle) {
-  return Serve("aclrtRecordEvent", EMULATOR_CALLER, "", [&](Lock& lock) -> aclError {
-    std::shared_ptr<Event> event;
-    std::shared_ptr<Stream> stream;
-    if (const aclError code = FindEvent(handle, event); code != 0) return code;
-    if (const aclError code = NeedStream(stream_handle, stream); code != 0) return code;
-    if (event->device != stream->device) {
-      return Refuse(107003, "the event is of device {}, the stream of device {}", event->device,
-                    stream->device);
-    }
-    Task task;
-    task.name = "aclrtRecordEvent";
-    task.site = thread_state().site;
-    task.record = std::make_shared<Record>();
-    const auto record = task.record;
-    if (stream->capture != nullptr) {
-      record->captured = true;
-      record->graph = stream->capture;
-      event->graphs.push_back(stream->capture);
-    }
-    if (const aclError code = Enqueue(lock, *stream, std::move(task)); code != 0) return code;
-    event->last = record;
-    event->polls = 0;
-    return 0;
-  });
+  return Serve(
+      "aclrtRecordEvent", EMULATOR_CALLER, "",
+      [&](Lock& lock) -> aclError {
+        std::shared_ptr<Event> event;
+        std::shared_ptr<Stream> stream;
+        if (const aclError code = FindEvent(handle, event); code != 0) return code;
+        if (const aclError code = NeedStream(stream_handle, stream); code != 0) return code;
+        if (event->device != stream->device) {
+          return Refuse(107003, "the event is of device {}, the stream of device {}", event->device,
+                        stream->device);
+        }
+        Task task;
+        task.name = "aclrtRecordEvent";
+        task.site = thread_state().site;
+        task.record = std::make_shared<Record>();
+        const auto record = task.record;
+        if (stream->capture != nullptr) {
+          record->captured = true;
+          record->graph = stream->capture;
+          event->graphs.push_back(stream->capture);
+        }
+        if (const aclError code = Enqueue(lock, *stream, std::move(task)); code != 0) return code;
+        event->last = record;
+        event->polls = 0;
+        return 0;
+      },
+      stream_handle);
 }
 
 aclError StreamWaitEvent(aclrtStream stream_handle, aclrtEvent handle) {
-  return Serve("aclrtStreamWaitEvent", EMULATOR_CALLER, "", [&](Lock& lock) -> aclError {
-    std::shared_ptr<Event> event;
-    std::shared_ptr<Stream> stream;
-    if (const aclError code = FindEvent(handle, event); code != 0) return code;
-    if (const aclError code = NeedStream(stream_handle, stream); code != 0) return code;
-    const auto spoil = [&](aclError code) {
-      if (stream->capture != nullptr) SpoilCapture(stream_handle);
-      return code;
-    };
-    if ((event->flags & kSync) == 0) {
-      return spoil(
-          Refuse(kRtInvalidParam, "the event has not the flag SYNC ({})", Describe(event->made)));
-    }
-    if (event->last == nullptr) return 0;  // never recorded: complete
-    const Record& last = *event->last;
-    const auto graph = last.graph.lock();
-    if (last.captured) {
-      if (graph == nullptr || !graph->capturing) {
-        return spoil(Refuse(107028, "the event was recorded in a capture that has ended ({})",
-                            Describe(event->made)));
-      }
-      if (stream->capture != nullptr && stream->capture != graph) {
-        Invalidate(*graph, "another capture waited for its event");
-        return spoil(Refuse(107032, "the event was recorded in another capture"));
-      }
-      if (stream->is_default) {
-        Invalidate(*graph, "the default stream waited for its event");
-        return Refuse(107031, "the default stream cannot take part in a capture");
-      }
-      JoinCapture(graph, *stream);
-      event->graphs.push_back(graph);
-    } else if (stream->capture != nullptr) {
-      return spoil(Refuse(107024,
-                          "the stream is being captured, and the event was recorded outside ({})",
-                          Describe(event->made)));
-    }
-    Task task;
-    task.name = "aclrtStreamWaitEvent";
-    task.site = thread_state().site;
-    task.wait = event->last;
-    return Enqueue(lock, *stream, std::move(task));
-  });
+  return Serve(
+      "aclrtStreamWaitEvent", EMULATOR_CALLER, "",
+      [&](Lock& lock) -> aclError {
+        std::shared_ptr<Event> event;
+        std::shared_ptr<Stream> stream;
+        if (const aclError code = FindEvent(handle, event); code != 0) return code;
+        if (const aclError code = NeedStream(stream_handle, stream); code != 0) return code;
+        if ((event->flags & kSync) == 0) {
+          return Refuse(kRtInvalidParam, "the event has not the flag SYNC ({})",
+                        Describe(event->made));
+        }
+        if (event->last == nullptr) return 0;  // never recorded: complete
+        const Record& last = *event->last;
+        const auto graph = last.graph.lock();
+        if (last.captured) {
+          if (graph == nullptr || !graph->capturing) {
+            return Refuse(107028, "the event was recorded in a capture that has ended ({})",
+                          Describe(event->made));
+          }
+          if (stream->capture != nullptr && stream->capture != graph) {
+            Invalidate(*graph, "another capture waited for its event");
+            return Refuse(107032, "the event was recorded in another capture");
+          }
+          if (stream->is_default) {
+            Invalidate(*graph, "the default stream waited for its event");
+            return Refuse(107031, "the default stream cannot take part in a capture");
+          }
+          JoinCapture(graph, *stream);
+          event->graphs.push_back(graph);
+        } else if (stream->capture != nullptr) {
+          return Refuse(107024,
+                        "the stream is being captured, and the event was recorded outside ({})",
+                        Describe(event->made));
+        }
+        Task task;
+        task.name = "aclrtStreamWaitEvent";
+        task.site = thread_state().site;
+        task.wait = event->last;
+        return Enqueue(lock, *stream, std::move(task));
+      },
+      stream_handle);
 }
 
 // 1: complete, 0: not ready; the other way round than the older query.

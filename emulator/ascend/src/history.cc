@@ -44,6 +44,7 @@ const History::Entry* History::Unknown(const Clock& clock) const {
 }
 
 void History::Add(Entry entry, const Clock& clock) {
+  entry.access.allocation = nullptr;  // whose history this may be: it would keep itself
   std::erase_if(entries_, [&](const Entry& old) {
     const bool before = old.stream == entry.stream || clock.Knows(old.stream, old.task);
     return before && (entry.access.write || !old.access.write) &&

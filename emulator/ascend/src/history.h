@@ -38,7 +38,7 @@ struct Access {
 class History {
  public:
   struct Entry {
-    Access access;
+    Access access;  // without its allocation once it is kept
     int stream = 0;
     uint64_t task = 0;
     std::string task_name;

@@ -1,6 +1,6 @@
-// The devices' memory and pinned host memory. Device memory is mapped twice: where the program's
-// pointers point it can neither be read nor written by anybody; the workers have it elsewhere. All
-// under the runtime's lock.
+// The devices' memory and pinned host memory. A device's memory has two places in the address space:
+// where the program's pointers point it can neither be read nor written by anybody; the workers have it
+// elsewhere. All under the runtime's lock, but Worker.
 #pragma once
 
 #include <cstdint>

@@ -318,11 +318,7 @@ aclError MemcpyAsync(void* to, size_t room, const void* from, size_t count, int 
     return Enqueue(lock, *stream, std::move(task));
   };
   return Serve("aclrtMemcpyAsync", EMULATOR_CALLER,
-               fmt::format("{} <- {}, {} bytes", to, from, count), [&](Lock& lock) -> aclError {
-                 const aclError code = serve(lock);
-                 if (code != 0) SpoilCapture(handle);
-                 return code;
-               });
+               fmt::format("{} <- {}, {} bytes", to, from, count), serve, handle);
 }
 
 aclError MemsetAsync(void* to, size_t room, int32_t value, size_t count, aclrtStream handle) {
@@ -345,12 +341,8 @@ aclError MemsetAsync(void* to, size_t room, int32_t value, size_t count, aclrtSt
     };
     return Enqueue(lock, *stream, std::move(task));
   };
-  return Serve("aclrtMemsetAsync", EMULATOR_CALLER, fmt::format("{}, {} bytes", to, count),
-               [&](Lock& lock) -> aclError {
-                 const aclError code = serve(lock);
-                 if (code != 0) SpoilCapture(handle);
-                 return code;
-               });
+  return Serve("aclrtMemsetAsync", EMULATOR_CALLER, fmt::format("{}, {} bytes", to, count), serve,
+               handle);
 }
 
 }  // namespace

@@ -194,6 +194,13 @@ TEST_F(EmulatorGraphs, AreInvalidOnceASubmissionFailed) {
   ExpectInvalid();
 }
 
+TEST_F(EmulatorGraphs, AreInvalidAfterAnInjectedFailureToo) {
+  Restart({{"fail", "aclrtMemsetAsync:1=507899"}});
+  ASSERT_EQ(Begin(), 0);
+  EXPECT_EQ(Acl("aclrtMemsetAsync", b_.data, size_t{8}, int32_t{0}, size_t{8}, stream()), 507899);
+  ExpectInvalid();
+}
+
 TEST_F(EmulatorGraphs, RefuseToRunWhileTheyAreCaptured) {
   int status = 0;
   aclmdlRI graph = nullptr;
