@@ -120,11 +120,6 @@ Call::Call(const char* op, uint64_t* workspace_size, aclOpExecutor** executor)
     Fail(kAclnnRuntime, "this thread has not set a device");
   } else if (workspace_size == nullptr || executor == nullptr) {
     Fail(kAclnnNull, "workspaceSize or executor is null");
-  } else if (KindOf(workspace_size) != Kind::kNone || KindOf(executor) != Kind::kNone) {
-    state_->executor = nullptr;
-    Fail(kAclnnInvalid,
-         "a handle in the place of workspaceSize or executor: the arguments are those that another "
-         "package's operator of this name takes");
   }
 }
 

@@ -13,7 +13,7 @@
 
 #include "emulator_fixture.h"
 
-namespace ascend_emulator {
+namespace ascend_emulator::standard {
 
 // A tensor: what the program has of it, and how it describes it.
 struct Array {
@@ -230,4 +230,4 @@ inline void ExpectNear(const std::vector<float>& got, const std::vector<double>&
   }
 }
 
-}  // namespace ascend_emulator
+}  // namespace ascend_emulator::standard

@@ -126,8 +126,8 @@ void CheckScales(Call& call, const InitRouting& routing) {
   const int64_t rows = routing.x.dim(0);
   const int64_t width = routing.x.dim(1);
   if (routing.quant == kStatic) {
-    Needed(call, "scale", routing.scale, "quantMode 0 needs it");
-    Needed(call, "offset", routing.offset, "quantMode 0 needs it");
+    call.Present(routing.scale, "quantMode 0 needs it");
+    call.Present(routing.offset, "quantMode 0 needs it");
     ShapeOr(call, kAclnnTiling, routing.scale, {1});
     ShapeOr(call, kAclnnTiling, routing.offset, {1});
     return;

@@ -216,10 +216,6 @@ void ShapeOr(Call& call, aclnnStatus code, const Operand& operand,
               ShapeText(operand.shape), ShapeText(shape));
 }
 
-void Needed(Call& call, const char* name, const Operand& operand, const char* why) {
-  call.Expect(!operand.absent(), kAclnnNull, "{}: missing, {}", name, why);
-}
-
 void NoTensors(Call& call, const char* name, const aclTensorList* list) {
   if (list != nullptr && call.ok()) {
     call.Expect(call.Inputs(name, list, kMovable).empty(), kAclnnInvalid,

@@ -56,8 +56,6 @@ int64_t Axis(Call& call, const Operand& operand, int64_t axis);
 // A shape, failing with the operator's own code.
 void ShapeOr(Call& call, aclnnStatus code, const Operand& operand,
              const std::vector<int64_t>& shape);
-// An optional operand that is needed after all.
-void Needed(Call& call, const char* name, const Operand& operand, const char* why);
 // A list that the operator takes only empty.
 void NoTensors(Call& call, const char* name, const aclTensorList* list);
 void FormatIs(Call& call, const Operand& operand, aclFormat format);

@@ -193,7 +193,7 @@ void CheckDequant(Call& call, const Dequant& op) {
   call.Limit(op.groups.absent() || width <= 7232, "DequantSwigluQuant.width",
              "x: last axis is {}, more than 7232 with groups", width);
   if (whole) {
-    Needed(call, "weightScale", op.weight_scale, "x is INT32");
+    call.Present(op.weight_scale, "x is INT32");
   } else {
     call.Absent(op.weight_scale, "x is not INT32");
     call.Absent(op.row_scale, "x is not INT32");
