@@ -110,10 +110,7 @@ void Mix(Kernel& kernel, const Pre& call) {
     }
     std::fill(out.begin(), out.end(), 0.0F);
     for (int64_t i = 0; i < kStreams; ++i) {
-      const float weight = Sigmoid(mix[i]) + call.hc_eps;
-      for (int64_t c = 0; c < width; ++c) {
-        out[static_cast<size_t>(c)] += weight * streams[static_cast<size_t>(i * width + c)];
-      }
+      AddScaled(Sigmoid(mix[i]) + call.hc_eps, streams.data() + i * width, width, out.data());
       mix[kStreams + i] = 2.0F * Sigmoid(mix[kStreams + i]);
     }
     Sinkhorn(mix + 2 * kStreams, call.iterations, call.hc_eps);
@@ -151,14 +148,10 @@ void Add(Kernel& kernel, const Post& call) {
       float* to = out.data() + j * width;
       std::fill_n(to, width, 0.0F);
       for (int64_t i = 0; i < kStreams; ++i) {
-        const float weight = mixes[static_cast<size_t>(i * kStreams + j)];
-        for (int64_t c = 0; c < width; ++c) {
-          to[c] += weight * streams[static_cast<size_t>(i * width + c)];
-        }
+        AddScaled(mixes[static_cast<size_t>(i * kStreams + j)], streams.data() + i * width, width,
+                  to);
       }
-      for (int64_t c = 0; c < width; ++c) {
-        to[c] += gates[static_cast<size_t>(j)] * input[static_cast<size_t>(c)];
-      }
+      AddScaled(gates[static_cast<size_t>(j)], input.data(), width, to);
     }
     y.Write(token * row, row, out.data());
   }

@@ -68,15 +68,26 @@ class Rows {
   int64_t size_;
 };
 
-// Sixteen partial sums, added pairwise: the vectoriser's order, and not that of the program's kernels.
+// Four floats at a time, whatever the compiler makes of loops.
+using FourFloats = float __attribute__((vector_size(16)));
+
+inline FourFloats LoadFour(const float* from) {
+  FourFloats four;
+  std::memcpy(&four, from, sizeof(four));
+  return four;
+}
+
+// Sixteen partial sums, added pairwise: an order that is not that of the program's kernels.
 inline float Dot(const float* a, const float* b, int64_t count) {
-  float lanes[16] = {};
+  FourFloats sums[4] = {};
   int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
-    for (int lane = 0; lane < 16; ++lane) {
-      lanes[lane] += a[i + lane] * b[i + lane];
+    for (int part = 0; part < 4; ++part) {
+      sums[part] += LoadFour(a + i + 4 * part) * LoadFour(b + i + 4 * part);
     }
   }
+  float lanes[16];
+  std::memcpy(lanes, sums, sizeof(lanes));
   for (int lane = 0; i < count; ++i, ++lane) {
     lanes[lane] += a[i] * b[i];
   }
@@ -86,6 +97,18 @@ inline float Dot(const float* a, const float* b, int64_t count) {
     }
   }
   return lanes[0];
+}
+
+// to += factor * from.
+inline void AddScaled(float factor, const float* from, int64_t count, float* to) {
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const FourFloats sum = LoadFour(to + i) + factor * LoadFour(from + i);
+    std::memcpy(to + i, &sum, sizeof(sum));
+  }
+  for (; i < count; ++i) {
+    to[i] += factor * from[i];
+  }
 }
 
 // Rotates the pairs of a row: neighbours where `interleaved`, else elements half a row apart. Tables

@@ -86,11 +86,8 @@ class Softmax {
     }
     for (int64_t i = begin; i < end; ++i) {
       const float p = std::exp(scores[i - begin] - top);
-      const float* key = keys + i * width_;
       weight += p;
-      for (int64_t j = 0; j < width_; ++j) {
-        sum[j] += p * key[j];
-      }
+      AddScaled(p, keys + i * width_, width_, sum);
     }
   }
 

@@ -38,6 +38,24 @@ AttentionCall Compressed() {
   return call;
 }
 
+CompressorCall Step() {
+  CompressorCall call;
+  call.x = Make(ACL_BF16, {5, 48}, Random(5 * 48, 1));
+  call.wkv = Make(ACL_BF16, {64, 48}, Random(64 * 48, 2));
+  call.wgate = Make(ACL_BF16, {64, 48}, Random(64 * 48, 3));
+  call.ape = Make(ACL_FLOAT, {4, 64}, Random(4 * 64, 4));
+  call.norm = Make(ACL_BF16, {32}, Values(32, 1));
+  call.cos = Make(ACL_FLOAT, {3, 16}, Values(48, 1));
+  call.sin = Make(ACL_FLOAT, {3, 16}, Values(48, 0));
+  call.state = Make(ACL_FLOAT, {3, 8, 128}, Values(3 * 8 * 128, 0));
+  call.state_stride = 8 * 128;
+  call.starts = Ints({0, 3, 5});
+  call.start_pos = Ints({0, 3});
+  call.table = Ints({1, 2}, {2, 1});
+  call.out = Make(ACL_BF16, {3, 32});
+  return call;
+}
+
 TEST_F(ChecksTest, OfAttentionNameTheOperandAndBothValues) {
   using C = AttentionCall;
   const std::vector<Wrong<C>> wrongs = {
@@ -185,6 +203,66 @@ TEST_F(ChecksTest, OfModelSizesAreLiftedOneByOne) {
   ExpectWrong(call.Deal(stream(), true), kInvalid, "numHeadsQ 6, not a power of two");
 }
 
+TEST_F(ChecksTest, OfModelSizesTakeThoseOfTheModelsThemselves) {
+  Set("small_models", "0");
+  AttentionCall attention;
+  attention.queries = {2};
+  attention.keys = {40};
+  attention.width = 512;
+  attention.ratio = 4;
+  attention.topk = 512;
+  attention.Fill();
+  IndexerCall indexer;
+  indexer.queries = {2};
+  indexer.keys = {40};
+  indexer.heads = 64;
+  indexer.width = 128;
+  indexer.topk = 512;
+  indexer.Fill();
+  CompressorCall compressor;
+  compressor.x = Make(ACL_BF16, {4, 1024}, Random(4 * 1024, 1));
+  compressor.wkv = Make(ACL_BF16, {256, 1024}, Random(256 * 1024, 2, 0.1));
+  compressor.wgate = Make(ACL_BF16, {256, 1024}, Random(256 * 1024, 3, 0.1));
+  compressor.ape = Make(ACL_FLOAT, {4, 256}, Random(4 * 256, 4));
+  compressor.norm = Make(ACL_BF16, {128}, Values(128, 1));
+  compressor.cos = Make(ACL_BF16, {2, 64}, Values(128, 1));
+  compressor.sin = Make(ACL_BF16, {2, 64}, Values(128, 0));
+  compressor.rope = 64;
+  compressor.state = Make(ACL_FLOAT, {2, 16, 512}, Values(2 * 16 * 512, 0));
+  compressor.state_stride = 16 * 512;
+  compressor.table = Ints({1}, {1, 1});
+  compressor.starts = Ints({0, 4});
+  compressor.out = Make(ACL_BF16, {2, 128});
+  for (const bool official : {false, true}) {
+    UseFlavour(official);
+    ExpectSucceeds(attention.Deal(stream(), official));
+    ExpectSucceeds(attention.Attend(stream(), official));
+    ExpectSucceeds(indexer.Deal(stream(), official));
+    ExpectSucceeds(indexer.Pick(stream(), official));
+    ExpectSucceeds(compressor.Compress(stream(), official));
+  }
+  EXPECT_STREQ(ascend_emulator_lifted_limits(), "");
+}
+
+TEST_F(ChecksTest, OfNoTokensLetACallPass) {
+  for (const bool official : {false, true}) {
+    UseFlavour(official);
+    CompressorCall call = Step();
+    call.x = Make(ACL_BF16, {0, 48});
+    call.starts = Ints({0, 0, 0});
+    call.out = Make(ACL_BF16, {0, 32});
+    call.cos = Make(ACL_FLOAT, {0, 16});
+    call.sin = Make(ACL_FLOAT, {0, 16});
+    ExpectSucceeds(call.Compress(stream(), official));
+    IndexerCall indexer;
+    indexer.queries = {0, 0};
+    indexer.keys = {0, 3};
+    indexer.Fill();
+    ExpectSucceeds(indexer.Deal(stream(), official));
+    ExpectSucceeds(indexer.Pick(stream(), official));
+  }
+}
+
 TEST_F(ChecksTest, OfTheMetadataOperators) {
   using C = AttentionCall;
   const std::vector<Wrong<C>> wrongs = {
@@ -258,24 +336,6 @@ TEST_F(ChecksTest, OfTheIndexer) {
   ExpectWrong(call.Pick(stream(), true), kNull, "cmpResidualK: is missing");
   call.Fill();
   ExpectWrong(call.Pick(stream(), true), kInvalid, "query: 4 heads, not 64");
-}
-
-CompressorCall Step() {
-  CompressorCall call;
-  call.x = Make(ACL_BF16, {5, 48}, Random(5 * 48, 1));
-  call.wkv = Make(ACL_BF16, {64, 48}, Random(64 * 48, 2));
-  call.wgate = Make(ACL_BF16, {64, 48}, Random(64 * 48, 3));
-  call.ape = Make(ACL_FLOAT, {4, 64}, Random(4 * 64, 4));
-  call.norm = Make(ACL_BF16, {32}, Values(32, 1));
-  call.cos = Make(ACL_FLOAT, {3, 16}, Values(48, 1));
-  call.sin = Make(ACL_FLOAT, {3, 16}, Values(48, 0));
-  call.state = Make(ACL_FLOAT, {3, 8, 128}, Values(3 * 8 * 128, 0));
-  call.state_stride = 8 * 128;
-  call.starts = Ints({0, 3, 5});
-  call.start_pos = Ints({0, 3});
-  call.table = Ints({1, 2}, {2, 1});
-  call.out = Make(ACL_BF16, {3, 32});
-  return call;
 }
 
 TEST_F(ChecksTest, OfTheCompressor) {
