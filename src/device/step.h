@@ -39,9 +39,11 @@ struct StepPageTable {
 // Where the compressors of one ratio keep their token rows, as CompressorParams has it: the same in
 // every layer, for the indexer's compressor too.
 struct StepStateRows {
-  int64_t span = 0;      // positions of one state page
-  int64_t rows = 0;      // rows of one state page
-  int64_t num_rows = 0;  // rows of a state buffer; the last belongs to no position
+  int64_t span = 0;  // positions of one state page
+  int64_t rows = 0;  // rows of one state page
+  // Rows of a state buffer. The last belongs to no position; where span equals rows, state has pages
+  // of its own and it is page 0 that belongs to none.
+  int64_t num_rows = 0;
 };
 
 // T tokens of B requests: the values of the tensors that the step's operators are given, in which

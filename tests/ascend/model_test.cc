@@ -38,7 +38,7 @@ std::vector<int32_t> Text(int64_t count, int64_t seed) {
 // An executor with an allocator, and what its steps gave.
 class Steps {
  public:
-  Steps(Device& device, const std::string& golden, bool graph) {
+  Steps(Device& device, const std::string& golden, bool graph, StateKind state = StateKind::kRing) {
     const ExecutorOptions options = {.max_context = 768,
                                      .max_requests = 4,
                                      .max_step_tokens = 512,
@@ -47,9 +47,9 @@ class Steps {
     ModelConfig config = *LoadModelConfig(Golden(golden));
     Weights weights = *Weights::Load(Golden(golden), config);
     const CacheShape shape = CacheShapeOf(ConfigOn(device, config));
-    const CachePlan plan =
-        *PlanForTokens(shape, RowLayoutsOf(device, shape), {.max_requests = 4}, 4 * 768,
-                       WindowTokensFor(shape, 4, options.max_step_tokens));
+    const CachePlan plan = *PlanForTokens(
+        shape, RowLayoutsOf(device, shape), {.max_requests = 4, .step_tokens = 512, .state = state},
+        4 * 768, WindowTokensFor(shape, 4, options.max_step_tokens));
     auto executor = Executor::New(device, std::move(config), std::move(weights), plan, options);
     EXPECT_TRUE(executor) << executor.error().message;
     executor_.emplace(*std::move(executor));
@@ -75,7 +75,7 @@ class Steps {
       steps.push_back({slot, TokenPos(static_cast<int32_t>(cache_->length(slot))), count});
       growths.push_back({.slot = slot, .num_tokens = count});
       ids.insert(ids.end(), tokens.begin(), tokens.end());
-      cache_->EvictWindow(slot, cache_->length(slot));
+      cache_->EvictPast(slot, cache_->length(slot));
     }
     ASSERT_TRUE(cache_->Extend(growths));
     std::vector<int32_t> rows(ids.size());
@@ -97,9 +97,9 @@ class Steps {
 };
 
 // Texts that begin, go on, join and leave: prefills in two parts, then tokens one by one.
-std::vector<float> Play(Device& device, const std::string& golden, bool graph,
-                        int64_t decoded = 9) {
-  Steps run(device, golden, graph);
+std::vector<float> Play(Device& device, const std::string& golden, bool graph, int64_t decoded = 9,
+                        StateKind state = StateKind::kRing) {
+  Steps run(device, golden, graph, state);
   const RequestSlot a = run.Open();
   const std::vector<int32_t> text = Text(260, 1);
   run.Step({{a, {text.begin(), text.begin() + 190}}});
@@ -120,11 +120,11 @@ std::vector<float> Play(Device& device, const std::string& golden, bool graph,
 
 std::vector<float> PlayOnNpu(const Emulator::Settings& settings, const AscendOptions& options = {},
                              const std::string& golden = "w8a8", bool graph = false,
-                             int64_t decoded = 9) {
+                             int64_t decoded = 9, StateKind state = StateKind::kRing) {
   const Emulator emulator(settings);
   Result<std::unique_ptr<Device>> device = emulator.Open(options);
   EXPECT_TRUE(device) << device.error().message;
-  return Play(**device, golden, graph, decoded);
+  return Play(**device, golden, graph, decoded, state);
 }
 
 double MedianRowError(const std::vector<float>& found, const std::vector<float>& wanted,
@@ -185,6 +185,30 @@ TEST(AscendModel, GivesTheSameBitsWheneverItsWorkRuns) {
     EXPECT_EQ(play(flavour, {{"schedule", "lazy"}, {"cores", "20"}}, {}, true), eager);
     EXPECT_EQ(play(flavour, {{"seed", "6"}}, Verified(), true), eager);
   }
+}
+
+// The vendor's compressor takes rings by a table of rows, and pages by their own; the official one
+// pages alone.
+TEST(AscendModel, GivesTheSameBitsWithStateInPages) {
+  constexpr int64_t kDecoded = 3;
+  AscendOptions composed = Verified();
+  composed.stream.ops.fused_compressor = false;
+  const auto play = [&](const char* flavour, const AscendOptions& options, bool graph,
+                        StateKind state) {
+    return PlayOnNpu({{"flavour", flavour}}, options, "w8a8", graph, kDecoded, state);
+  };
+  for (const bool graph : {false, true}) {
+    EXPECT_EQ(play("custom", Verified(), graph, StateKind::kPaged),
+              play("custom", Verified(), graph, StateKind::kRing));
+    EXPECT_EQ(play("custom", composed, graph, StateKind::kPaged),
+              play("custom", composed, graph, StateKind::kRing));
+    EXPECT_EQ(play("official", composed, graph, StateKind::kPaged),
+              play("official", composed, graph, StateKind::kRing));
+  }
+  const std::vector<float> official = play("official", Verified(), false, StateKind::kPaged);
+  EXPECT_EQ(play("official", Verified(), true, StateKind::kPaged), official);
+  EXPECT_LT(MedianRowError(official, play("custom", Verified(), false, StateKind::kRing), 256),
+            2e-2);
 }
 
 TEST(AscendModel, GivesTheSameBitsHoweverATextIsCut) {

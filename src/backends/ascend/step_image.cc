@@ -20,14 +20,16 @@ struct StatePlaces {
   StepStateRows rows;
   bool page_zero_is_none;
 
-  int32_t none() const { return static_cast<int32_t>(rows.num_rows - 1); }
+  bool paged() const { return rows.span == rows.rows; }
+  // A row that stays clear. Paged state has them in page 0, whose first row takes what is not kept.
+  int32_t none() const { return static_cast<int32_t>(paged() ? rows.rows - 1 : rows.num_rows - 1); }
   int32_t RowOf(int64_t request, int64_t position) const {
     const int64_t column = position / rows.span;
     if (position < 0 || column >= pages.columns) {
       return none();
     }
     const int32_t page = pages.at(request, column);
-    if (page == 0 && page_zero_is_none) {
+    if (page == 0 && (page_zero_is_none || paged())) {
       return none();
     }
     return static_cast<int32_t>(page * rows.rows + position % rows.rows);

@@ -10,6 +10,8 @@ constexpr int64_t kPagedState = 1;
 constexpr int64_t kStateRows = 2;  // a table of rows
 constexpr int64_t kInterleaved = 2;
 
+bool IsPaged(const CompressorParams& params) { return params.state_span == params.state_rows; }
+
 int64_t Overlap(const CompressorParams& params) { return params.ratio == 4 ? 2 : 1; }
 
 const CompressionFields& FieldsOf(const OpContext& context, const CompressorParams& params) {
@@ -37,10 +39,12 @@ Tensor CompressCustom(OpContext& context, const CompressorParams& params,
   const Tensor entries = context.Scratch(DType::kBf16, {c.cos.shape[0], params.pool.layout.width});
   Call(context.stream, context.symbols().CompressorCustom, params.x, params.wkv.values,
        params.wgate.values, state, params.ape, params.norm, context.step.Floats(c.sin),
-       context.step.Floats(c.cos), context.step.Ints(c.state_rows),
+       context.step.Floats(c.cos),
+       IsPaged(params) ? params.state_pages : context.step.Ints(c.state_rows),
        context.step.Ints(fields.query_starts), context.step.Ints(fields.new_tokens),
        context.step.Ints(fields.start_pos), params.rope.dim, params.ratio, Overlap(params),
-       params.rms_eps, kInterleaved, kStateRows, params.state_rows * width, entries);
+       params.rms_eps, kInterleaved, IsPaged(params) ? kPagedState : kStateRows,
+       params.state_rows * width, entries);
   return entries;
 }
 
@@ -161,11 +165,10 @@ IndexRowsInt8 QuantiseIndexRows(OpContext& context, Tensor rows) {
 
 void RunCompressor(OpContext& context, const CompressorParams& params) {
   const CompressionFields& c = FieldsOf(context, params);
-  const bool paged = params.state_span == params.state_rows;
   Tensor entries;
   if (context.options.fused_compressor && context.custom()) {
     entries = CompressCustom(context, params, c);
-  } else if (context.options.fused_compressor && paged) {
+  } else if (context.options.fused_compressor && IsPaged(params)) {
     entries = FinishEntries(context, params, c, CompressOfficial(context, params, c));
   } else {
     const Tensor rows = TokenRows(context, params, c);
