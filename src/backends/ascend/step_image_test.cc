@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <random>
 
 #include "backends/ascend/test_step.h"
 
@@ -102,6 +104,34 @@ TEST(StepImage, FindsTheStateOfEveryPosition) {
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 16));
   const CompressionFields& c128 = image.fields().c128;
   EXPECT_THAT(Ints(image, c128.kept_rows), ElementsAre(128 + 3, 128 + 4, 256 + 2));
+}
+
+// The room is known from the numbers of tokens and requests alone.
+TEST(StepImage, HasRoomForEveryEntryThatAStepCloses) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 40; ++round) {
+    Requests requests;
+    int32_t tokens = 0;
+    for (uint32_t left = random() % 6 + 1; left > 0; --left) {
+      const auto start = static_cast<int32_t>(random() % 400);
+      const auto count = static_cast<int32_t>(random() % (left % 2 == 0 ? 200 : 6)) + 1;
+      requests.emplace_back(start, count);
+      tokens += count;
+    }
+    const StepImage image = ImageOf(requests);
+    for (const CompressionFields* c : {&image.fields().c4, &image.fields().c128}) {
+      const auto ratio = static_cast<int32_t>(c->ratio);
+      int32_t closed = 0;
+      for (const auto& [start, count] : requests) {
+        closed += (start + count) / ratio - start / ratio;
+      }
+      const int64_t room =
+          std::min<int64_t>(tokens, tokens / ratio + static_cast<int64_t>(requests.size()));
+      EXPECT_EQ(c->closed, closed);
+      EXPECT_EQ(c->slots.shape, Shape({room, 2}));
+      EXPECT_LE(c->closed, room);
+    }
+  }
 }
 
 TEST(StepImage, KeepsOfARingTheLastTokenOfEachRow) {
