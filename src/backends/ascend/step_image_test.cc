@@ -106,6 +106,41 @@ TEST(StepImage, FindsTheStateOfEveryPosition) {
   EXPECT_THAT(Ints(image, c128.kept_rows), ElementsAre(128 + 3, 128 + 4, 256 + 2));
 }
 
+TEST(StepImage, FindsTheStateOfRandomSteps) {
+  std::mt19937 random(9);
+  for (int round = 0; round < 40; ++round) {
+    Requests requests;
+    for (uint32_t left = random() % 4 + 1; left > 0; --left) {
+      requests.emplace_back(random() % 300, random() % 30 + 1);
+    }
+    requests.resize(requests.size() + random() % 2);  // or padding too
+    const TestStep step(TestShape(), requests);
+    const StepImage image = ImageOf(requests);
+    for (const CompressionFields* c : {&image.fields().c4, &image.fields().c128}) {
+      const bool c4 = c->ratio == 4;
+      const int64_t before = c4 ? 8 : 128;
+      const int64_t columns = before + image.fields().most_tokens;
+      std::vector<int32_t> wanted;
+      for (size_t b = 0; b < requests.size(); ++b) {
+        const auto [start, count] = requests[b];
+        for (int64_t column = 0; column < columns; ++column) {
+          const int64_t position = start - before + column;
+          if (count == 0 || position < 0 || column >= before + count) {
+            wanted.push_back(TestStep::kC4State.num_rows - 1);
+            continue;
+          }
+          const int64_t page = c4 ? step.pages()[b * static_cast<size_t>(step.columns()) +
+                                                 static_cast<size_t>(position / 128)]
+                                  : step.c128_state_pages()[b];
+          wanted.push_back(static_cast<int32_t>(page * before + position % before));
+        }
+      }
+      ASSERT_EQ(c->state_rows.shape, Shape({static_cast<int64_t>(requests.size()), columns}));
+      ASSERT_EQ(Ints(image, c->state_rows), wanted) << "ratio " << c->ratio;
+    }
+  }
+}
+
 // The room is known from the numbers of tokens and requests alone.
 TEST(StepImage, HasRoomForEveryEntryThatAStepCloses) {
   std::mt19937 random(3);
