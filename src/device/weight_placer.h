@@ -23,7 +23,8 @@ enum class WeightUse : uint8_t {
   kValues,      // read value by value: scales, biases, hyper-connections, tables of experts
   kNorm,        // the weight of RmsNorm or of the Compressor's norm
   kTable,       // Embedding's: rows are picked by id
-  kLinear,      // Linear's
+  kLinear,      // Linear's, with results in the activations' dtype
+  kLinearF32,   // Linear's, with results in F32
   kCompressor,  // wkv and wgate of CompressorParams
   kGate,        // MoeGate's
 };

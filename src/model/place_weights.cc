@@ -103,7 +103,7 @@ Status Walk::Attention(AttentionWeights& attn) {
   }
   if (attn.indexer) {
     CACHALOT_RETURN_IF_ERROR(Int8(attn.indexer->wq_b));
-    CACHALOT_RETURN_IF_ERROR(Kept(attn.indexer->weights_proj));
+    CACHALOT_RETURN_IF_ERROR(Kept(attn.indexer->weights_proj, WeightUse::kLinearF32));
     CACHALOT_RETURN_IF_ERROR(Compressor(attn.indexer->compressor));
   }
   return {};
@@ -165,13 +165,13 @@ Status Walk::Dspark(DsparkWeights& dspark) {
   }
   CACHALOT_RETURN_IF_ERROR(Head(dspark.head));
   CACHALOT_RETURN_IF_ERROR(Kept(dspark.markov_w1, WeightUse::kTable));
-  CACHALOT_RETURN_IF_ERROR(Kept(dspark.markov_w2));
-  return Kept(dspark.confidence_proj);
+  CACHALOT_RETURN_IF_ERROR(Kept(dspark.markov_w2, WeightUse::kLinearF32));
+  return Kept(dspark.confidence_proj, WeightUse::kLinearF32);
 }
 
 Status Walk::Model(ModelTensors& tensors) {
   CACHALOT_RETURN_IF_ERROR(Kept(tensors.embed, WeightUse::kTable));
-  CACHALOT_RETURN_IF_ERROR(Kept(tensors.lm_head));
+  CACHALOT_RETURN_IF_ERROR(Kept(tensors.lm_head, WeightUse::kLinearF32));
   CACHALOT_RETURN_IF_ERROR(Head(tensors.head));
   for (BlockWeights& layer : tensors.layers) {
     CACHALOT_RETURN_IF_ERROR(Block(layer));

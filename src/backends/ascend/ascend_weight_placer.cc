@@ -31,19 +31,24 @@ class AscendWeightPlacer final : public WeightPlacer {
 
   Result<Matrix> Place(const Matrix& matrix, WeightUse use, int64_t groups) override {
     Matrix placed = matrix;
-    if (matrix.format == MatrixFormat::kBf16) {
+    const bool in_blocks = use == WeightUse::kLinear && groups == 1;
+    if (matrix.format == MatrixFormat::kBf16 && !in_blocks) {
       CACHALOT_ASSIGN_OR_RETURN(placed.values, PlaceAsIs(matrix.values));
       return placed;
     }
-    if (matrix.format != MatrixFormat::kInt8Channel || use != WeightUse::kLinear || groups != 1) {
+    const bool int8 = matrix.format == MatrixFormat::kInt8Channel && groups == 1 &&
+                      (in_blocks || use == WeightUse::kLinearF32);
+    if (!int8 && matrix.format != MatrixFormat::kBf16) {
       return MakeError(StatusCode::kInvalidArgument,
                        "ascend: a matrix [{}, {}] in {}{}, which its operators do not take",
                        matrix.rows, matrix.cols, NameOf(matrix.format),
                        groups > 1 ? " by groups" : "");
     }
     CACHALOT_RETURN_IF_ERROR(CheckBlocks(matrix));
-    CACHALOT_ASSIGN_OR_RETURN(placed.scales, PlaceAsIs(matrix.scales));
-    CACHALOT_ASSIGN_OR_RETURN(placed.values, Take(DType::kI8, matrix.values.shape));
+    if (int8) {
+      CACHALOT_ASSIGN_OR_RETURN(placed.scales, PlaceAsIs(matrix.scales));
+    }
+    CACHALOT_ASSIGN_OR_RETURN(placed.values, Take(matrix.values.dtype, matrix.values.shape));
     CACHALOT_RETURN_IF_ERROR(PutInBlocks({&matrix.values, 1}, placed.values));
     CACHALOT_RETURN_IF_ERROR(stream_.Synchronize());
     return placed;
@@ -95,10 +100,11 @@ class AscendWeightPlacer final : public WeightPlacer {
  private:
   // Padding of blocks is left out: sizes of the model are whole blocks.
   static Status CheckBlocks(const Matrix& matrix) {
-    if (matrix.rows % kNzRows != 0 || matrix.cols % kNzBytes != 0) {
+    const int64_t columns = kNzBytes / SizeOf(matrix.values.dtype);
+    if (matrix.rows % kNzRows != 0 || matrix.cols % columns != 0) {
       return MakeError(StatusCode::kInvalidArgument,
-                       "ascend: an int8 matrix [{}, {}], expected multiples of {} and {}",
-                       matrix.rows, matrix.cols, kNzRows, kNzBytes);
+                       "ascend: a matrix [{}, {}] in {}, expected multiples of {} and {}",
+                       matrix.rows, matrix.cols, NameOf(matrix.format), kNzRows, columns);
     }
     return {};
   }
@@ -136,7 +142,7 @@ class AscendWeightPlacer final : public WeightPlacer {
   // Matrices of equal width, one below the other, in FRACTAL_NZ at `placed`.
   Status PutInBlocks(std::span<const Tensor> parts, const Tensor& placed) {
     stream_.BeginOperator();
-    const Tensor rows = stream_.Scratch(DType::kI8, placed.shape);
+    const Tensor rows = stream_.Scratch(placed.dtype, placed.shape);
     if (!stream_.faulted()) {
       int64_t row = 0;
       for (const Tensor& part : parts) {

@@ -182,11 +182,12 @@ TEST_P(AscendOps, Multiply) {
     const Matrix w = data_.Weight(format, 64, 256);
     const Tensor y = mirror_->Empty(y_type, {5, 64});
     const Tensor wanted = Unwritten(DType::kF32, {5, 64});
-    stream_->Linear({.x = mirror_->Activation(x), .w = mirror_->Weight(w), .y = y});
+    const Matrix placed =
+        mirror_->Weight(w, y_type == DType::kF32 ? WeightUse::kLinearF32 : WeightUse::kLinear);
+    stream_->Linear({.x = mirror_->Activation(x), .w = placed, .y = y});
     reference_->Linear({.x = x, .w = w, .y = wanted});
     ExpectClose(y, wanted, bound);
-    stream_->Linear(
-        {.x = mirror_->Activation(x), .w = mirror_->Weight(w), .y = y, .accumulate = true});
+    stream_->Linear({.x = mirror_->Activation(x), .w = placed, .y = y, .accumulate = true});
     reference_->Linear({.x = x, .w = w, .y = wanted, .accumulate = true});
     ExpectClose(y, wanted, bound);
   }

@@ -18,12 +18,13 @@ void MultiplyInt8(OpContext& context, Tensor x, const Matrix& w, Tensor y) {
 }
 
 void MultiplyBf16(OpContext& context, Tensor x, const Matrix& w, Tensor y) {
-  const View weight = View(w.values).Transposed();
+  // Products with results in F32 take rows alone; the placer knows which these are.
   if (y.dtype == DType::kF32) {
-    Call(context.stream, context.symbols().FusedMatmul, x, weight, nullptr, nullptr, "16cast32", 0,
-         y);
+    Call(context.stream, context.symbols().FusedMatmul, x, View(w.values).Transposed(), nullptr,
+         nullptr, "16cast32", 0, y);
   } else {
-    Call(context.stream, context.symbols().Matmul, x, weight, y, 0);
+    Call(context.stream, context.symbols().MatmulWeightNz, x, View(w.values).Nz().Transposed(), y,
+         0);
   }
 }
 
