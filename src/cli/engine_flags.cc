@@ -123,8 +123,11 @@ Result<std::unique_ptr<Engine>> OpenEngine(
   CACHALOT_ASSIGN_OR_RETURN(EngineOptions options, EngineOptionsOf(flags, config));
   CACHALOT_ASSIGN_OR_RETURN(Weights weights, LoadWeights(model, config, device, /*warm=*/true));
   if (options.cache_bytes == 0) {
+    // Weights are still to be placed in a device's own memory.
+    const std::optional<int64_t> own = device.free_bytes();
+    const int64_t available = own ? *own - weights.file_bytes() : AvailableMemory();
     CACHALOT_ASSIGN_OR_RETURN(options.cache_bytes,
-                              DefaultCacheBytes(device, config, options, AvailableMemory()));
+                              DefaultCacheBytes(device, config, options, available));
   }
   options.on_trace = on_trace;
   return Engine::New(device, std::move(config), std::move(weights), options);

@@ -42,11 +42,14 @@ Status BringIn(Weights& weights, const std::string& where, Device& device) {
 namespace {
 
 // "ascend", "ascend:N" or "ascend:emulated".
-Result<std::unique_ptr<Device>> OpenAscend(const std::string& name, const std::string& npu_ops) {
+Result<std::unique_ptr<Device>> OpenAscend(const ModelFlags& flags) {
+  const std::string& name = flags.device;
   constexpr std::string_view kPrefix = "ascend:";
   const std::string which = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : "0";
   ascend::AscendOptions options;
-  CACHALOT_ASSIGN_OR_RETURN(options.libraries.flavour, ascend::ParseFlavour(npu_ops));
+  CACHALOT_ASSIGN_OR_RETURN(options.libraries.flavour, ascend::ParseFlavour(flags.npu_ops));
+  options.stream.ops.fused_compressor = flags.npu_compressor == "fused";
+  options.stream.host_schedules = flags.npu_schedules == "host";
   if (which == "emulated") {
     CACHALOT_ASSIGN_OR_RETURN(options.libraries.path, ascend::FindEmulator());
   } else {
@@ -125,11 +128,23 @@ void ModelFlags::AddDeviceTo(CLI::App& command) {
                   "custom package or of the standard library; auto: custom where there is one")
       ->check(CLI::IsMember({"auto", "custom", "standard"}))
       ->capture_default_str();
+  command
+      .add_option("--npu-compressor", npu_compressor,
+                  "fused: by the vendor's operator, where it takes the state as --state keeps it; "
+                  "composed: from plain operators")
+      ->check(CLI::IsMember({"fused", "composed"}))
+      ->capture_default_str();
+  command
+      .add_option("--npu-schedules", npu_schedules,
+                  "who shares attention out to the cores: the host, for the custom package's "
+                  "operators, or the device; the tables are the same")
+      ->check(CLI::IsMember({"host", "device"}))
+      ->capture_default_str();
 }
 
 Result<std::unique_ptr<Device>> OpenDevice(const ModelFlags& flags) {
   if (flags.device != "cpu") {
-    return OpenAscend(flags.device, flags.npu_ops);
+    return OpenAscend(flags);
   }
   return cpu::NewCpuDevice({.num_threads = flags.num_threads, .isa = flags.isa});
 }

@@ -16,9 +16,11 @@ struct ModelFlags {
   std::string folder;
   int num_threads = 0;
   std::string isa;
-  std::string device = "cpu";    // cpu, ascend, ascend:N or ascend:emulated
-  std::string npu_ops = "auto";  // auto, custom or standard: which package's operators
-  std::string weights = "auto";  // auto, map or copy
+  std::string device = "cpu";            // cpu, ascend, ascend:N or ascend:emulated
+  std::string npu_ops = "auto";          // auto, custom or standard: which package's operators
+  std::string npu_compressor = "fused";  // fused or composed
+  std::string npu_schedules = "host";    // host or device
+  std::string weights = "auto";          // auto, map or copy
 
   void AddTo(CLI::App& command);
   void AddWeightsTo(CLI::App& command);  // --weights alone

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "base/result.h"
 #include "device/buffer.h"
@@ -60,6 +61,8 @@ class Device : public BufferOwner {
   // Zeroed memory, aligned for every kernel. kResourceExhausted where there is not enough.
   virtual Result<Buffer> Allocate(int64_t bytes) = 0;
   virtual std::unique_ptr<Stream> NewStream() = 0;
+  // Bytes that are free in memory of the device's own; none where it shares the machine's.
+  virtual std::optional<int64_t> free_bytes() const { return {}; }
   virtual DType activation_dtype() const = 0;
   // How this device keeps key/value rows and index keys of these widths under the model's rounding.
   virtual RowLayout KvRows(int64_t width, int64_t rope_dim, RowRounding rounding) const = 0;

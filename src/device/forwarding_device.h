@@ -45,6 +45,7 @@ class ForwardingDevice : public Device {
   const char* name() const override { return inner_->name(); }
   Result<Buffer> Allocate(int64_t bytes) override { return inner_->Allocate(bytes); }
   std::unique_ptr<Stream> NewStream() override { return inner_->NewStream(); }
+  std::optional<int64_t> free_bytes() const override { return inner_->free_bytes(); }
   DType activation_dtype() const override { return inner_->activation_dtype(); }
   RowLayout KvRows(int64_t width, int64_t rope_dim, RowRounding rounding) const override {
     return inner_->KvRows(width, rope_dim, rounding);

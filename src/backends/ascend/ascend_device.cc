@@ -26,6 +26,10 @@ class AscendDevice final : public Device {
     }
     return runtime_->Allocate(bytes);
   }
+  std::optional<int64_t> free_bytes() const override {
+    const Result<MemoryInfo> memory = runtime_->Memory();
+    return memory ? std::optional(memory->free) : std::nullopt;
+  }
   std::unique_ptr<Stream> NewStream() override { return NewAscendStream(runtime_, options_); }
   DType activation_dtype() const override { return DType::kBf16; }
 
