@@ -98,7 +98,10 @@ TEST(Capacity, RefusesAbsurdNumbers) {
   EXPECT_FALSE(PlanForTokens(Shape(), Rows(), {}, int64_t{1} << 31, 128));
   EXPECT_FALSE(PlanForTokens(Shape(), Rows(), {.max_requests = 0}, 128, 128));
   EXPECT_FALSE(PlanForTokens(Shape(), Rows(), {.max_requests = huge}, 128, 128));
-  EXPECT_FALSE(PlanForTokens(Shape(), Rows(), {.c128_page_entries = 24}, 128, 128));
+  const auto odd = PlanForTokens(Shape(), Rows(), {.c128_page_entries = 24}, 128, 128);
+  ASSERT_FALSE(odd);
+  EXPECT_THAT(odd.error().message,
+              testing::HasSubstr("24 entries in a c128 page, expected a positive multiple of 16"));
   EXPECT_FALSE(PlanForTokens(Shape(), Rows(), {.c128_page_entries = 0}, 128, 128));
   EXPECT_FALSE(PlanForBytes(Shape(), Rows(), {}, huge, 0));
   EXPECT_FALSE(PlanForBytes(Shape(), Rows(), {}, huge, std::nan("")));
@@ -121,7 +124,9 @@ TEST(Capacity, ReportsEveryPoolThatExists) {
 }
 
 TEST(Capacity, HasTheRowSizesOfThePublishedFormats) {
-  EXPECT_EQ((RowLayout{RowFormat::kFp8Bf16, RowRounding::kFp8, 512, 64}).bytes(), 584);
+  // 448 codes, 64 bfloat16, 7 scales and a byte to fill up to 8.
+  EXPECT_EQ((RowLayout{RowFormat::kFp8Bf16, RowRounding::kFp8, 512, 64}).bytes(),
+            448 + 2 * 64 + 7 + 1);
   EXPECT_EQ((RowLayout{RowFormat::kBf16, RowRounding::kNone, 512, 0}).bytes(), 1024);
 }
 

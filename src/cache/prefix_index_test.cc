@@ -44,7 +44,7 @@ TEST(PrefixIndex, ComparesEveryToken) {
   }
 }
 
-// Row 29 of the table of acceptance tests.
+// Row 29 (docs/contracts/npu-rows.md).
 TEST(PrefixIndex, LeavesTheUnfinishedPageToItsRequest) {
   PrefixScene scene(Geometry());
   const Tokens text = Text(1, 5 * 16, 77);

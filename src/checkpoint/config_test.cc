@@ -108,6 +108,11 @@ TEST(ModelConfig, ReadsLayouts) {
   EXPECT_TRUE(Parse(NanoJson())->quantised_kv());
 }
 
+TEST(ModelConfig, TakesRatioOneForNone) {
+  EXPECT_THAT(Parse(With("compress_ratios", {0, 1, 4, 128, 4, 0}))->compress_ratios,
+              testing::ElementsAre(0, 0, 4, 128, 4));
+}
+
 TEST(ModelConfig, CountsDsparkStagesByTheRatios) {
   Json json = NanoJson();
   json["num_nextn_predict_layers"] = 1;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "backends/cpu/cpu_device.h"
+#include "checkpoint/editable_checkpoint.h"
 #include "engine/batch_builder.h"
 #include "engine/cache_plan.h"
 #include "engine/generate.h"
@@ -153,6 +154,30 @@ TEST(ModelRunner, HasRoomForTheWindowsOfAllItsRequests) {
       ASSERT_TRUE(status) << status.error().message;
     }
   }
+}
+
+// Without a layer of some ratio there is nothing of its pools, tables and state.
+TEST(ModelRunner, RunsModelsWhoseLayersAreAllOfOneRatio) {
+  const auto ids = SomeIds(261, 16);
+  std::vector<std::vector<float>> logits;
+  for (const int64_t ratio : {0, 4, 128}) {
+    SCOPED_TRACE(ratio);
+    ModelConfig written = *NamedShape("nano", WeightLayout::kNative);
+    written.compress_ratios.assign(static_cast<size_t>(written.num_layers), ratio);
+    const std::string folder = SynthFolder("one_ratio", written);
+    const auto device = *cpu::NewCpuDevice({.num_threads = 2, .isa = {}});
+    auto config = LoadModelConfig(folder);
+    ASSERT_TRUE(config) << config.error().message;
+    auto weights = Weights::Load(folder, *config);
+    ASSERT_TRUE(weights) << weights.error().message;
+    auto runner = ModelRunner::New(*device, *std::move(config), *std::move(weights),
+                                   {.max_context = 300, .max_requests = 2});
+    ASSERT_TRUE(runner) << runner.error().message;
+    logits.push_back(LastLogits(*runner, *runner->Open(), ids, 200));
+    EXPECT_EQ(LastLogits(*runner, *runner->Open(), ids, 87), logits.back());
+  }
+  EXPECT_NE(logits[1], logits[0]);
+  EXPECT_NE(logits[2], logits[0]);
 }
 
 TEST(ModelRunner, RefusesWhatDoesNotFit) {

@@ -96,5 +96,21 @@ TEST(Quantise, Int8IsSymmetricAndSurvivesZeros) {
   EXPECT_EQ(zeros, std::vector<float>(8, 0.0F));
 }
 
+TEST(Quantise, Int8IsWithinHalfAStep) {
+  std::mt19937 random(11);
+  for (const float spread : {1e-3F, 1.0F, 1e4F}) {
+    std::normal_distribution<float> normal(0, spread);
+    std::array<float, 128> row = {};
+    for (float& value : row) {
+      value = normal(random);
+    }
+    std::array<int8_t, 128> codes = {};
+    const float scale = QuantiseInt8(row, codes);
+    for (size_t i = 0; i < row.size(); ++i) {
+      EXPECT_LE(std::fabs(static_cast<float>(codes[i]) * scale - row[i]), scale * 0.50001F) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cachalot

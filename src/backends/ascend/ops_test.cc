@@ -573,6 +573,15 @@ TEST_P(AscendOps, DoNothingForNoTokens) {
   EXPECT_TRUE(stream_->Synchronize());
 }
 
+TEST(AscendDevice, NamesAllThatItsLibrariesLackBeforeItIsOpened) {
+  const Emulator emulator({{"flavour", "custom"}, {"hide", "aclnnHcPost,aclnnCompressor"}});
+  const auto device = emulator.Open();
+  ASSERT_FALSE(device);
+  EXPECT_EQ(device.error().code, StatusCode::kUnsupported);
+  EXPECT_THAT(device.error().message, ::testing::AllOf(::testing::HasSubstr("aclnnHcPost"),
+                                                       ::testing::HasSubstr("aclnnCompressor")));
+}
+
 void PrintTo(const Configuration& configuration, std::ostream* out) {
   *out << configuration.name();
 }

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <random>
 
 #include "backends/ascend/test_step.h"
 
@@ -102,6 +104,69 @@ TEST(StepImage, FindsTheStateOfEveryPosition) {
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 16));
   const CompressionFields& c128 = image.fields().c128;
   EXPECT_THAT(Ints(image, c128.kept_rows), ElementsAre(128 + 3, 128 + 4, 256 + 2));
+}
+
+TEST(StepImage, FindsTheStateOfRandomSteps) {
+  std::mt19937 random(9);
+  for (int round = 0; round < 40; ++round) {
+    Requests requests;
+    for (uint32_t left = random() % 4 + 1; left > 0; --left) {
+      requests.emplace_back(random() % 300, random() % 30 + 1);
+    }
+    requests.resize(requests.size() + random() % 2);  // or padding too
+    const TestStep step(TestShape(), requests);
+    const StepImage image = ImageOf(requests);
+    for (const CompressionFields* c : {&image.fields().c4, &image.fields().c128}) {
+      const bool c4 = c->ratio == 4;
+      const int64_t before = c4 ? 8 : 128;
+      const int64_t columns = before + image.fields().most_tokens;
+      std::vector<int32_t> wanted;
+      for (size_t b = 0; b < requests.size(); ++b) {
+        const auto [start, count] = requests[b];
+        for (int64_t column = 0; column < columns; ++column) {
+          const int64_t position = start - before + column;
+          if (count == 0 || position < 0 || column >= before + count) {
+            wanted.push_back(TestStep::kC4State.num_rows - 1);
+            continue;
+          }
+          const int64_t page = c4 ? step.pages()[b * static_cast<size_t>(step.columns()) +
+                                                 static_cast<size_t>(position / 128)]
+                                  : step.c128_state_pages()[b];
+          wanted.push_back(static_cast<int32_t>(page * before + position % before));
+        }
+      }
+      ASSERT_EQ(c->state_rows.shape, Shape({static_cast<int64_t>(requests.size()), columns}));
+      ASSERT_EQ(Ints(image, c->state_rows), wanted) << "ratio " << c->ratio;
+    }
+  }
+}
+
+// The room is known from the numbers of tokens and requests alone.
+TEST(StepImage, HasRoomForEveryEntryThatAStepCloses) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 40; ++round) {
+    Requests requests;
+    int32_t tokens = 0;
+    for (uint32_t left = random() % 6 + 1; left > 0; --left) {
+      const auto start = static_cast<int32_t>(random() % 400);
+      const auto count = static_cast<int32_t>(random() % (left % 2 == 0 ? 200 : 6)) + 1;
+      requests.emplace_back(start, count);
+      tokens += count;
+    }
+    const StepImage image = ImageOf(requests);
+    for (const CompressionFields* c : {&image.fields().c4, &image.fields().c128}) {
+      const auto ratio = static_cast<int32_t>(c->ratio);
+      int32_t closed = 0;
+      for (const auto& [start, count] : requests) {
+        closed += (start + count) / ratio - start / ratio;
+      }
+      const int64_t room =
+          std::min<int64_t>(tokens, tokens / ratio + static_cast<int64_t>(requests.size()));
+      EXPECT_EQ(c->closed, closed);
+      EXPECT_EQ(c->slots.shape, Shape({room, 2}));
+      EXPECT_LE(c->closed, room);
+    }
+  }
 }
 
 TEST(StepImage, KeepsOfARingTheLastTokenOfEachRow) {

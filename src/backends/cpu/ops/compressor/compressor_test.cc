@@ -7,6 +7,7 @@
 #include "backends/cpu/ops/compressor/problems.h"
 #include "backends/cpu/ops/compressor/ref.h"
 #include "backends/cpu/ops/variants_test.h"
+#include "numeric/formats.h"
 
 namespace cachalot::cpu {
 namespace {
@@ -223,10 +224,31 @@ TEST(Hadamard, HasThePublishedSize) {
   HadamardRow(row);
   for (const double value : row) {
     EXPECT_NEAR(value, 0.0883883, 1e-7);
+    EXPECT_EQ(RoundToBf16(static_cast<float>(value)), 0.08837890625F);
   }
   HadamardRow(row);
   EXPECT_NEAR(row[0], 1, 1e-12);
   EXPECT_NEAR(row[77], 0, 1e-12);
+}
+
+TEST(Hadamard, KeepsProductsAndUndoesItself) {
+  ProblemData data(6);
+  const Tensor values = data.Normal({2, 128});
+  const std::vector<double> q(values.As<float>(), values.As<float>() + 128);
+  const std::vector<double> k(values.As<float>() + 128, values.As<float>() + 256);
+  const auto product = [](const std::vector<double>& a, const std::vector<double>& b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+  };
+  std::vector<double> turned_q = q;
+  std::vector<double> turned_k = k;
+  HadamardRow(turned_q);
+  HadamardRow(turned_k);
+  EXPECT_NEAR(product(turned_q, turned_q), product(q, q), 1e-10);
+  EXPECT_NEAR(product(turned_q, turned_k), product(q, k), 1e-10);
+  HadamardRow(turned_q);
+  for (size_t i = 0; i < q.size(); ++i) {
+    ASSERT_NEAR(turned_q[i], q[i], 1e-12) << i;
+  }
 }
 
 TEST(CompressorDeathTest, RefusesEntriesPagesAndRequestsThatDoNotFit) {
