@@ -179,6 +179,13 @@ struct Copy {
   std::string direction;  // "h2d"
 };
 
+// A copy as reports and traces name it.
+std::string DescribeCopy(const void* to, const void* from, size_t count, int kind) {
+  const char* const directions[] = {"h2h", "h2d", "d2h", "d2d"};
+  return fmt::format("{} <- {}, {} bytes, {}", to, from, count,
+                     kind >= 0 && kind <= 3 ? directions[kind] : fmt::format("kind {}", kind));
+}
+
 // Checks both ends and what the program says of them.
 aclError Understand(void* to, size_t room, const void* from, size_t count, int kind, int device,
                     Copy& copy) {
@@ -232,7 +239,7 @@ aclError RefuseInCapture() {
 
 // Waits for nothing: what is queued may not have happened yet.
 aclError Memcpy(void* to, size_t room, const void* from, size_t count, int kind) {
-  return Serve("aclrtMemcpy", EMULATOR_CALLER, fmt::format("{} <- {}, {} bytes", to, from, count),
+  return Serve("aclrtMemcpy", EMULATOR_CALLER, DescribeCopy(to, from, count, kind),
                [&](Lock& lock) -> aclError {
                  int device = 0;
                  Copy copy;
@@ -317,8 +324,8 @@ aclError MemcpyAsync(void* to, size_t room, const void* from, size_t count, int 
     };
     return Enqueue(lock, *stream, std::move(task));
   };
-  return Serve("aclrtMemcpyAsync", EMULATOR_CALLER,
-               fmt::format("{} <- {}, {} bytes", to, from, count), serve, handle);
+  return Serve("aclrtMemcpyAsync", EMULATOR_CALLER, DescribeCopy(to, from, count, kind), serve,
+               handle);
 }
 
 aclError MemsetAsync(void* to, size_t room, int32_t value, size_t count, aclrtStream handle) {

@@ -87,6 +87,11 @@ Status CheckIsRuntime(const LibrarySet& set) {
   return {};
 }
 
+// " (not opened: ...)" where there are such, to end a message.
+std::string NotOpened(const std::vector<std::string>& reasons) {
+  return reasons.empty() ? "" : fmt::format(" (not opened: {})", fmt::join(reasons, "; "));
+}
+
 Result<Flavour> Choose(const LibrarySet& set, FlavourChoice choice) {
   const auto is_custom = [](const OpenLibrary& library) { return library.custom; };
   const auto has_successors = [](const OpenLibrary& library) { return library.successors; };
@@ -104,6 +109,13 @@ Result<Flavour> Choose(const LibrarySet& set, FlavourChoice choice) {
                      "the standard library's operators asked for, but no library has "
                      "aclnnSparseFlashMla{}",
                      custom ? ", only a custom package's operators are there" : "");
+  }
+  if (!custom && !standard) {
+    return MakeError(
+        StatusCode::kNotFound,
+        "no operators for this model: no library has aclnnSparseAttnSharedkv, as a custom "
+        "operator package does, or aclnnSparseFlashMla, as the standard library does{}",
+        NotOpened(set.not_opened));
   }
   if (choice == FlavourChoice::kAuto) {
     return custom ? Flavour::kCustom : Flavour::kStandard;
@@ -167,9 +179,8 @@ Status Libraries::Require(std::span<const Feature> features) const {
   if (text.empty()) {
     return {};
   }
-  return MakeError(
-      StatusCode::kUnsupported, "AscendCL lacks functions: {}{}", text,
-      not_opened_.empty() ? "" : fmt::format(" (not opened: {})", fmt::join(not_opened_, "; ")));
+  return MakeError(StatusCode::kUnsupported, "AscendCL lacks functions: {}{}", text,
+                   NotOpened(not_opened_));
 }
 
 std::string Libraries::Table() const {
