@@ -4,6 +4,7 @@
 
 #include "backends/ascend/ascend_weight_placer.h"
 #include "backends/ascend/runtime_device.h"
+#include "backends/ascend/schedule_probe.h"
 #include "base/log.h"
 
 namespace cachalot::ascend {
@@ -66,6 +67,11 @@ Result<std::unique_ptr<Device>> NewAscendDevice(const AscendOptions& options) {
                 libraries->Table());
   CACHALOT_ASSIGN_OR_RETURN(std::shared_ptr<RuntimeDevice> runtime,
                             RuntimeDevice::Open(std::move(libraries), options.ordinal));
+  if (options.stream.host_schedules && runtime->libraries().flavour() == Flavour::kCustom) {
+    RuntimeStream stream(runtime,
+                         {.upload_slots = 1, .slot_bytes = 1 << 16, .download_bytes = 1 << 16});
+    CACHALOT_RETURN_IF_ERROR(CheckSchedules(stream));
+  }
   return std::make_unique<AscendDevice>(std::move(runtime), options.stream);
 }
 
