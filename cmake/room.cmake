@@ -28,9 +28,9 @@ endfunction()
 #
 # makes the target cachalot_tokenizer and, where there are TESTS, the program tokenizer_test. SOURCES may be
 # empty (a room of headers). TEST_USES and TEST_LIBRARIES are for the tests alone; TEST_PROCESSORS is how many of them
-# keep busy.
+# keep busy. APART: the room's files have names for themselves in common, so that they are never built as one.
 function(cachalot_room)
-  cmake_parse_arguments(ROOM "" "NAME;TEST_PROCESSORS" "SOURCES;TESTS;USES;LIBRARIES;TEST_USES;TEST_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ROOM "APART" "NAME;TEST_PROCESSORS" "SOURCES;TESTS;USES;LIBRARIES;TEST_USES;TEST_LIBRARIES" ${ARGN})
   string(REPLACE "/" "_" id ${ROOM_NAME})
   set(farm ${CMAKE_BINARY_DIR}/rooms/${id})
   get_filename_component(parent ${farm}/${ROOM_NAME} DIRECTORY)
@@ -39,6 +39,10 @@ function(cachalot_room)
 
   if(ROOM_SOURCES)
     add_library(cachalot_${id} STATIC ${ROOM_SOURCES})
+    if(CACHALOT_SANITIZE AND NOT ROOM_APART)
+      # Half the time to build.
+      set_target_properties(cachalot_${id} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    endif()
     set(scope PUBLIC)
   else()
     add_library(cachalot_${id} INTERFACE)

@@ -9,9 +9,7 @@
 namespace cachalot {
 namespace {
 
-constexpr auto kDevice = CacheTier::kDevice;
-constexpr auto kHost = CacheTier::kHost;
-constexpr auto kDisk = CacheTier::kDisk;
+using enum CacheTier;
 
 }  // namespace
 

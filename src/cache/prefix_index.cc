@@ -8,9 +8,7 @@
 namespace cachalot {
 namespace {
 
-constexpr auto kDevice = CacheTier::kDevice;
-constexpr auto kHost = CacheTier::kHost;
-constexpr auto kDisk = CacheTier::kDisk;
+using enum CacheTier;
 constexpr auto kHistory = PagePart::kHistory;
 constexpr auto kWindow = PagePart::kWindow;
 
