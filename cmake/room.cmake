@@ -28,9 +28,9 @@ endfunction()
 #
 # makes the target cachalot_tokenizer and, where there are TESTS, the program tokenizer_test. SOURCES may be
 # empty (a room of headers). TEST_USES and TEST_LIBRARIES are for the tests alone; TEST_PROCESSORS is how many of them
-# keep busy. APART: the room's files have names for themselves in common, so that they are never built as one.
+# keep busy. TESTS_AS_SHIPPED: they are not built under sanitizers. APART: the room's files have names for themselves in common, so that they are never built as one.
 function(cachalot_room)
-  cmake_parse_arguments(ROOM "APART" "NAME;TEST_PROCESSORS" "SOURCES;TESTS;USES;LIBRARIES;TEST_USES;TEST_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ROOM "APART;TESTS_AS_SHIPPED" "NAME;TEST_PROCESSORS" "SOURCES;TESTS;USES;LIBRARIES;TEST_USES;TEST_LIBRARIES" ${ARGN})
   string(REPLACE "/" "_" id ${ROOM_NAME})
   set(farm ${CMAKE_BINARY_DIR}/rooms/${id})
   get_filename_component(parent ${farm}/${ROOM_NAME} DIRECTORY)
@@ -55,7 +55,7 @@ function(cachalot_room)
   endforeach()
   target_link_libraries(cachalot_${id} ${scope} ${ROOM_LIBRARIES})
 
-  if(ROOM_TESTS AND CACHALOT_TESTS)
+  if(ROOM_TESTS AND CACHALOT_TESTS AND NOT (ROOM_TESTS_AS_SHIPPED AND CACHALOT_SANITIZE))
     add_executable(${id}_test ${ROOM_TESTS})
     cachalot_test_headers(${id}_test)
     target_link_libraries(${id}_test PRIVATE cachalot_${id} GTest::gmock_main ${ROOM_TEST_LIBRARIES})

@@ -144,7 +144,7 @@ class SameTokens : public testing::TestWithParam<TestModel> {
     MatrixLoad load = {.vocab_size = config.vocab_size};
     load.longest = std::min<int64_t>(load.longest, config.max_position - 64);
     if (!RunsAll()) {
-      load.count = 40;
+      load.count = 28;
       load.longest = 600;
     }
     requests_ = MakeMatrixRequests(load);
