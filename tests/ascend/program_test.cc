@@ -462,7 +462,7 @@ struct Function {
 };
 
 std::vector<Function> NeededFunctions() {
-  std::vector<Function> functions = {
+  return {
 #define CACHALOT_ACL_FUNCTION(library, feature, returns, name, parameters) \
   {#library, #feature, #name},
 #define CACHALOT_ACLNN_OPERATOR(source, feature, member, symbol, parameters) \
@@ -471,10 +471,6 @@ std::vector<Function> NeededFunctions() {
 #undef CACHALOT_ACL_FUNCTION
 #undef CACHALOT_ACLNN_OPERATOR
   };
-  std::erase_if(functions, [](const Function& function) {
-    return function.feature == "kOptional" || function.feature == "kSampling";
-  });
-  return functions;
 }
 
 // A function of each feature, of the packages' two kinds both; or all.

@@ -84,8 +84,7 @@ TEST(Loader, FindsEachFunctionInTheLibraryThatItBelongsTo) {
   EXPECT_EQ(FileOf(libraries, "aclrtMalloc", Source::kRuntime), lib64 + "/libascendcl.so");
   EXPECT_EQ(FileOf(libraries, "aclCreateTensor", Source::kMeta), lib64 + "/libnnopbase.so");
   EXPECT_EQ(FileOf(libraries, "aclnnRmsNorm", Source::kStandard), lib64 + "/libopapi.so");
-  for (const char* shared :
-       {"aclnnCompressor", "aclnnRmsNormDynamicQuant", "aclnnDequantSwigluQuantV2"}) {
+  for (const char* shared : {"aclnnCompressor", "aclnnDequantSwigluQuantV2"}) {
     EXPECT_EQ(FileOf(libraries, shared, Source::kOfficial), lib64 + "/libopapi_transformer.so");
     EXPECT_EQ(FileOf(libraries, shared, Source::kCustom),
               kRoot + "/toolkit/opp/vendors/acme/op_api/lib/libcust_opapi.so");
