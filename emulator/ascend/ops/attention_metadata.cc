@@ -222,20 +222,8 @@ aclnnStatus FlashMlaSize(const aclTensor* cu_seqlens_q, const aclTensor* cu_seql
   return call.Finish([dealing](Kernel& kernel) { Deal(kernel, dealing); });
 }
 
-aclnnStatus SharedkvRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                        aclrtStream stream) {
-  return Run("aclnnSparseAttnSharedkvMetadata", workspace, size, executor, stream);
-}
-
-aclnnStatus FlashMlaRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                        aclrtStream stream) {
-  return Run("aclnnSparseFlashMlaMetadata", workspace, size, executor, stream);
-}
-
 }  // namespace
 }  // namespace ascend_emulator
 
-EMULATOR_CUSTOM_OP(aclnnSparseAttnSharedkvMetadata, ascend_emulator::SharedkvSize,
-                   ascend_emulator::SharedkvRun);
-EMULATOR_OFFICIAL_OP(aclnnSparseFlashMlaMetadata, ascend_emulator::FlashMlaSize,
-                     ascend_emulator::FlashMlaRun);
+EMULATOR_CUSTOM_OP(aclnnSparseAttnSharedkvMetadata, ascend_emulator::SharedkvSize);
+EMULATOR_OFFICIAL_OP(aclnnSparseFlashMlaMetadata, ascend_emulator::FlashMlaSize);

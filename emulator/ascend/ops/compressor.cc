@@ -181,15 +181,8 @@ aclnnStatus OfficialSize(const aclTensor* x, const aclTensor* wkv, const aclTens
   return call.Finish([a](Kernel& kernel) { Compress(kernel, a); });
 }
 
-aclnnStatus CompressorRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                          aclrtStream stream) {
-  return Run("aclnnCompressor", workspace, size, executor, stream);
-}
-
 }  // namespace
 }  // namespace ascend_emulator
 
-EMULATOR_EXPORT(aclnnCompressorGetWorkspaceSize, ascend_emulator::CustomSize,
-                ascend_emulator::OfficialSize, nullptr);
-EMULATOR_EXPORT(aclnnCompressor, ascend_emulator::CompressorRun, ascend_emulator::CompressorRun,
-                nullptr);
+EMULATOR_CUSTOM_AND_OFFICIAL_OP(aclnnCompressor, ascend_emulator::CustomSize,
+                                ascend_emulator::OfficialSize);

@@ -134,13 +134,7 @@ aclnnStatus MetadataSize(const aclTensor* rope_cos, const aclTensor* rope_sin,
   return call.Finish([a](Kernel& kernel) { Find(kernel, a); });
 }
 
-aclnnStatus MetadataRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                        aclrtStream stream) {
-  return Run("aclnnCompressorMetadata", workspace, size, executor, stream);
-}
-
 }  // namespace
 }  // namespace ascend_emulator
 
-EMULATOR_CUSTOM_OP(aclnnCompressorMetadata, ascend_emulator::MetadataSize,
-                   ascend_emulator::MetadataRun);
+EMULATOR_CUSTOM_OP(aclnnCompressorMetadata, ascend_emulator::MetadataSize);

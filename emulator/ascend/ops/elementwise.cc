@@ -105,10 +105,6 @@ aclnnStatus AddSize(const aclTensor* self, const aclTensor* other, const aclScal
   });
 }
 
-aclnnStatus AddRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnAdd", workspace, size, executor, stream);
-}
-
 aclnnStatus MulSize(const aclTensor* self, const aclTensor* other, aclTensor* out, uint64_t* size,
                     aclOpExecutor** executor) {
   Call call("aclnnMul", size, executor);
@@ -125,10 +121,6 @@ aclnnStatus MulSize(const aclTensor* self, const aclTensor* other, aclTensor* ou
   });
 }
 
-aclnnStatus MulRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnMul", workspace, size, executor, stream);
-}
-
 aclnnStatus MulsSize(const aclTensor* self, const aclScalar* other, aclTensor* out, uint64_t* size,
                      aclOpExecutor** executor) {
   Call call("aclnnMuls", size, executor);
@@ -141,10 +133,6 @@ aclnnStatus MulsSize(const aclTensor* self, const aclScalar* other, aclTensor* o
     for (size_t i = 0; i < values.size(); ++i)
       kernel.Store(c, static_cast<int64_t>(i), values[i] * factor);
   });
-}
-
-aclnnStatus MulsRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnMuls", workspace, size, executor, stream);
 }
 
 // To integers towards zero, as the device converts.
@@ -180,10 +168,6 @@ aclnnStatus CastSize(const aclTensor* self, int dtype, aclTensor* out, uint64_t*
   return call.Finish([=](Kernel& kernel) { Convert(kernel, a, c); });
 }
 
-aclnnStatus CastRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnCast", workspace, size, executor, stream);
-}
-
 aclnnStatus InplaceCopySize(aclTensor* self, const aclTensor* source, uint64_t* size,
                             aclOpExecutor** executor) {
   Call call("aclnnInplaceCopy", size, executor);
@@ -193,22 +177,12 @@ aclnnStatus InplaceCopySize(aclTensor* self, const aclTensor* source, uint64_t* 
   return call.Finish([=](Kernel& kernel) { Convert(kernel, Broadcast(from, to.shape), to); });
 }
 
-aclnnStatus InplaceCopyRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                           aclrtStream stream) {
-  return Run("aclnnInplaceCopy", workspace, size, executor, stream);
-}
-
 aclnnStatus InplaceZeroSize(aclTensor* self, uint64_t* size, aclOpExecutor** executor) {
   Call call("aclnnInplaceZero", size, executor);
   const Operand to = call.Output("selfRef", self, kAny);
   return call.Finish([=](Kernel& kernel) {
     for (int64_t i = 0; i < to.count(); ++i) kernel.Store(to, i, 0);
   });
-}
-
-aclnnStatus InplaceZeroRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                           aclrtStream stream) {
-  return Run("aclnnInplaceZero", workspace, size, executor, stream);
 }
 
 // The coordinates of what is not zero, a row each. Rows of `out` beyond them are left alone; the device
@@ -233,19 +207,14 @@ aclnnStatus NonzeroSize(const aclTensor* self, aclTensor* out, uint64_t* size,
   });
 }
 
-aclnnStatus NonzeroRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                       aclrtStream stream) {
-  return Run("aclnnNonzero", workspace, size, executor, stream);
-}
-
 }  // namespace
 
-EMULATOR_STANDARD_OP(aclnnNonzero, NonzeroSize, NonzeroRun);
-EMULATOR_STANDARD_OP(aclnnAdd, AddSize, AddRun);
-EMULATOR_STANDARD_OP(aclnnMul, MulSize, MulRun);
-EMULATOR_STANDARD_OP(aclnnMuls, MulsSize, MulsRun);
-EMULATOR_STANDARD_OP(aclnnCast, CastSize, CastRun);
-EMULATOR_STANDARD_OP(aclnnInplaceCopy, InplaceCopySize, InplaceCopyRun);
-EMULATOR_STANDARD_OP(aclnnInplaceZero, InplaceZeroSize, InplaceZeroRun);
+EMULATOR_STANDARD_OP(aclnnNonzero, NonzeroSize);
+EMULATOR_STANDARD_OP(aclnnAdd, AddSize);
+EMULATOR_STANDARD_OP(aclnnMul, MulSize);
+EMULATOR_STANDARD_OP(aclnnMuls, MulsSize);
+EMULATOR_STANDARD_OP(aclnnCast, CastSize);
+EMULATOR_STANDARD_OP(aclnnInplaceCopy, InplaceCopySize);
+EMULATOR_STANDARD_OP(aclnnInplaceZero, InplaceZeroSize);
 
 }  // namespace ascend_emulator

@@ -303,24 +303,10 @@ aclnnStatus MhcPostSize(const aclTensor* x, const aclTensor* h_res, const aclTen
   return call.Finish([a](Kernel& kernel) { Add(kernel, a); });
 }
 
-aclnnStatus HcPreRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnHcPre", workspace, size, executor, stream);
-}
-aclnnStatus HcPostRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnHcPost", workspace, size, executor, stream);
-}
-aclnnStatus MhcPreRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnMhcPreSinkhorn", workspace, size, executor, stream);
-}
-aclnnStatus MhcPostRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                       aclrtStream stream) {
-  return Run("aclnnMhcPost", workspace, size, executor, stream);
-}
-
 }  // namespace
 }  // namespace ascend_emulator
 
-EMULATOR_CUSTOM_OP(aclnnHcPre, ascend_emulator::HcPreSize, ascend_emulator::HcPreRun);
-EMULATOR_CUSTOM_OP(aclnnHcPost, ascend_emulator::HcPostSize, ascend_emulator::HcPostRun);
-EMULATOR_OFFICIAL_OP(aclnnMhcPreSinkhorn, ascend_emulator::MhcPreSize, ascend_emulator::MhcPreRun);
-EMULATOR_OFFICIAL_OP(aclnnMhcPost, ascend_emulator::MhcPostSize, ascend_emulator::MhcPostRun);
+EMULATOR_CUSTOM_OP(aclnnHcPre, ascend_emulator::HcPreSize);
+EMULATOR_CUSTOM_OP(aclnnHcPost, ascend_emulator::HcPostSize);
+EMULATOR_OFFICIAL_OP(aclnnMhcPreSinkhorn, ascend_emulator::MhcPreSize);
+EMULATOR_OFFICIAL_OP(aclnnMhcPost, ascend_emulator::MhcPostSize);

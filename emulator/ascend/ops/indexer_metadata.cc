@@ -124,19 +124,8 @@ aclnnStatus V2MetadataSize(const aclTensor* cu_seqlens_q, const aclTensor* cu_se
   return call.Finish([dealing](Kernel& kernel) { Deal(kernel, dealing); });
 }
 
-aclnnStatus VllmMetadataRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                            aclrtStream stream) {
-  return Run("aclnnVllmQuantLightningIndexerMetadata", workspace, size, executor, stream);
-}
-aclnnStatus V2MetadataRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                          aclrtStream stream) {
-  return Run("aclnnQuantLightningIndexerV2Metadata", workspace, size, executor, stream);
-}
-
 }  // namespace
 }  // namespace ascend_emulator
 
-EMULATOR_CUSTOM_OP(aclnnVllmQuantLightningIndexerMetadata, ascend_emulator::VllmMetadataSize,
-                   ascend_emulator::VllmMetadataRun);
-EMULATOR_OFFICIAL_OP(aclnnQuantLightningIndexerV2Metadata, ascend_emulator::V2MetadataSize,
-                     ascend_emulator::V2MetadataRun);
+EMULATOR_CUSTOM_OP(aclnnVllmQuantLightningIndexerMetadata, ascend_emulator::VllmMetadataSize);
+EMULATOR_OFFICIAL_OP(aclnnQuantLightningIndexerV2Metadata, ascend_emulator::V2MetadataSize);

@@ -315,16 +315,8 @@ aclnnStatus V2Size(const aclTensor* query, const aclTensor* key, const aclTensor
   return call.Finish([a](Kernel& kernel) { Pick(kernel, a); });
 }
 
-aclnnStatus VllmRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnVllmQuantLightningIndexer", workspace, size, executor, stream);
-}
-aclnnStatus V2Run(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnQuantLightningIndexerV2", workspace, size, executor, stream);
-}
-
 }  // namespace
 }  // namespace ascend_emulator
 
-EMULATOR_CUSTOM_OP(aclnnVllmQuantLightningIndexer, ascend_emulator::VllmSize,
-                   ascend_emulator::VllmRun);
-EMULATOR_OFFICIAL_OP(aclnnQuantLightningIndexerV2, ascend_emulator::V2Size, ascend_emulator::V2Run);
+EMULATOR_CUSTOM_OP(aclnnVllmQuantLightningIndexer, ascend_emulator::VllmSize);
+EMULATOR_OFFICIAL_OP(aclnnQuantLightningIndexerV2, ascend_emulator::V2Size);

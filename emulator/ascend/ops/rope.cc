@@ -170,25 +170,9 @@ aclnnStatus InterleaveSize(const aclTensor* x, const aclTensor* cos, const aclTe
   return call.Finish([a](Kernel& kernel) { Turn(kernel, a); });
 }
 
-aclnnStatus PartialRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                       aclrtStream stream) {
-  return Run("aclnnInplacePartialRotaryMul", workspace, size, executor, stream);
-}
-aclnnStatus EmbeddingRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                         aclrtStream stream) {
-  return Run("aclnnRotaryPositionEmbedding", workspace, size, executor, stream);
-}
-aclnnStatus InterleaveRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                          aclrtStream stream) {
-  return Run("aclnnInterleaveRope", workspace, size, executor, stream);
-}
-
 }  // namespace
 }  // namespace ascend_emulator
 
-EMULATOR_CUSTOM_OP(aclnnInplacePartialRotaryMul, ascend_emulator::PartialSize,
-                   ascend_emulator::PartialRun);
-EMULATOR_STANDARD_OP(aclnnRotaryPositionEmbedding, ascend_emulator::EmbeddingSize,
-                     ascend_emulator::EmbeddingRun);
-EMULATOR_STANDARD_OP(aclnnInterleaveRope, ascend_emulator::InterleaveSize,
-                     ascend_emulator::InterleaveRun);
+EMULATOR_CUSTOM_OP(aclnnInplacePartialRotaryMul, ascend_emulator::PartialSize);
+EMULATOR_STANDARD_OP(aclnnRotaryPositionEmbedding, ascend_emulator::EmbeddingSize);
+EMULATOR_STANDARD_OP(aclnnInterleaveRope, ascend_emulator::InterleaveSize);

@@ -112,17 +112,8 @@ aclnnStatus StandardSize(aclTensor* var, const aclTensor* indices, const aclTens
   return call.Finish([a](Kernel& kernel) { Write(kernel, a); });
 }
 
-aclnnStatus CustomRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnScatterNdUpdateV2", workspace, size, executor, stream);
-}
-aclnnStatus StandardRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                        aclrtStream stream) {
-  return Run("aclnnScatterNdUpdate", workspace, size, executor, stream);
-}
-
 }  // namespace
 }  // namespace ascend_emulator
 
-EMULATOR_CUSTOM_OP(aclnnScatterNdUpdateV2, ascend_emulator::CustomSize, ascend_emulator::CustomRun);
-EMULATOR_STANDARD_OP(aclnnScatterNdUpdate, ascend_emulator::StandardSize,
-                     ascend_emulator::StandardRun);
+EMULATOR_CUSTOM_OP(aclnnScatterNdUpdateV2, ascend_emulator::CustomSize);
+EMULATOR_STANDARD_OP(aclnnScatterNdUpdate, ascend_emulator::StandardSize);

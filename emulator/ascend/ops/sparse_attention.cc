@@ -480,20 +480,8 @@ aclnnStatus FlashMlaSize(const aclTensor* q, const aclTensor* ori_kv, const aclT
   return call.Finish([a](Kernel& kernel) { Compute(kernel, a); });
 }
 
-aclnnStatus SharedkvRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                        aclrtStream stream) {
-  return Run("aclnnSparseAttnSharedkv", workspace, size, executor, stream);
-}
-
-aclnnStatus FlashMlaRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                        aclrtStream stream) {
-  return Run("aclnnSparseFlashMla", workspace, size, executor, stream);
-}
-
 }  // namespace
 }  // namespace ascend_emulator
 
-EMULATOR_CUSTOM_OP(aclnnSparseAttnSharedkv, ascend_emulator::SharedkvSize,
-                   ascend_emulator::SharedkvRun);
-EMULATOR_OFFICIAL_OP(aclnnSparseFlashMla, ascend_emulator::FlashMlaSize,
-                     ascend_emulator::FlashMlaRun);
+EMULATOR_CUSTOM_OP(aclnnSparseAttnSharedkv, ascend_emulator::SharedkvSize);
+EMULATOR_OFFICIAL_OP(aclnnSparseFlashMla, ascend_emulator::FlashMlaSize);

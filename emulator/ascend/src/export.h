@@ -24,13 +24,33 @@ void* Resolve(const char* name, void* custom, void* official, void* standard);
   }                                                                                              \
   static_assert(true)
 
-// Both phases of an operator, FooSize and FooRun say.
-#define EMULATOR_STANDARD_OP(op, size, run)                      \
-  EMULATOR_EXPORT(op##GetWorkspaceSize, nullptr, nullptr, size); \
-  EMULATOR_EXPORT(op, nullptr, nullptr, run)
-#define EMULATOR_CUSTOM_OP(op, size, run)                        \
-  EMULATOR_EXPORT(op##GetWorkspaceSize, size, nullptr, nullptr); \
-  EMULATOR_EXPORT(op, run, nullptr, nullptr)
-#define EMULATOR_OFFICIAL_OP(op, size, run)                      \
-  EMULATOR_EXPORT(op##GetWorkspaceSize, nullptr, size, nullptr); \
-  EMULATOR_EXPORT(op, nullptr, run, nullptr)
+// Both phases of an operator, for files that have op.h: the first is written out, the second is Run for
+// all.
+#define EMULATOR_SECOND_PHASE(op)                                                               \
+  static aclnnStatus emulator_run_##op(void* workspace, uint64_t size, aclOpExecutor* executor, \
+                                       aclrtStream stream) {                                    \
+    return ascend_emulator::Run(#op, workspace, size, executor, stream);                        \
+  }                                                                                             \
+  static_assert(true)
+
+#define EMULATOR_STANDARD_OP(op, first_phase)                           \
+  EMULATOR_SECOND_PHASE(op);                                            \
+  EMULATOR_EXPORT(op##GetWorkspaceSize, nullptr, nullptr, first_phase); \
+  EMULATOR_EXPORT(op, nullptr, nullptr, emulator_run_##op)
+#define EMULATOR_CUSTOM_OP(op, first_phase)                             \
+  EMULATOR_SECOND_PHASE(op);                                            \
+  EMULATOR_EXPORT(op##GetWorkspaceSize, first_phase, nullptr, nullptr); \
+  EMULATOR_EXPORT(op, emulator_run_##op, nullptr, nullptr)
+#define EMULATOR_OFFICIAL_OP(op, first_phase)                           \
+  EMULATOR_SECOND_PHASE(op);                                            \
+  EMULATOR_EXPORT(op##GetWorkspaceSize, nullptr, first_phase, nullptr); \
+  EMULATOR_EXPORT(op, nullptr, emulator_run_##op, nullptr)
+// One name in the custom package and in another, with an argument list or a meaning of its own in each.
+#define EMULATOR_CUSTOM_AND_OFFICIAL_OP(op, custom, official)       \
+  EMULATOR_SECOND_PHASE(op);                                        \
+  EMULATOR_EXPORT(op##GetWorkspaceSize, custom, official, nullptr); \
+  EMULATOR_EXPORT(op, emulator_run_##op, emulator_run_##op, nullptr)
+#define EMULATOR_CUSTOM_AND_STANDARD_OP(op, custom, standard)       \
+  EMULATOR_SECOND_PHASE(op);                                        \
+  EMULATOR_EXPORT(op##GetWorkspaceSize, custom, nullptr, standard); \
+  EMULATOR_EXPORT(op, emulator_run_##op, nullptr, emulator_run_##op)

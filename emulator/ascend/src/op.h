@@ -11,10 +11,7 @@
 //     call.Expect(eps > 0, kAclnnInvalid, "eps {} is not positive", eps);
 //     return call.Finish([=](Kernel& kernel) { ... kernel.Data<uint16_t>(a) ... });
 //   }
-//   aclnnStatus FooRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-//     return Run("aclnnFoo", workspace, size, executor, stream);
-//   }
-//   EMULATOR_STANDARD_OP(aclnnFoo, FooSize, FooRun);  // export.h
+//   EMULATOR_STANDARD_OP(aclnnFoo, FooSize);  // export.h; the second phase is Run for all
 //
 // After the first failed check the others do nothing, operands are empty, and Finish returns its code
 // with the message "aclnnFoo: x: ..." for aclGetRecentErrMsg.

@@ -15,6 +15,9 @@
 
 namespace ascend_emulator::standard {
 
+template <typename T>
+concept Attribute = std::is_arithmetic_v<T> || std::is_enum_v<T>;
+
 // A tensor: what the program has of it, and how it describes it.
 struct Array {
   aclDataType dtype = ACL_FLOAT;
@@ -209,8 +212,7 @@ class OpTest : public Emulator {
   aclScalar* Converted(const Scalar& scalar) { return Number(scalar.value); }
   static void* Converted(std::nullptr_t) { return nullptr; }
   static const char* Converted(const char* text) { return text; }
-  template <typename T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T>
+  template <Attribute T>
   static T Converted(T value) {
     return value;
   }

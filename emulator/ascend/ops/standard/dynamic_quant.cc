@@ -38,13 +38,8 @@ aclnnStatus DynamicQuantSize(const aclTensor* x, const aclTensor* smooth, const 
   });
 }
 
-aclnnStatus DynamicQuantRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                            aclrtStream stream) {
-  return Run("aclnnDynamicQuant", workspace, size, executor, stream);
-}
-
 }  // namespace
 
-EMULATOR_STANDARD_OP(aclnnDynamicQuant, DynamicQuantSize, DynamicQuantRun);
+EMULATOR_STANDARD_OP(aclnnDynamicQuant, DynamicQuantSize);
 
 }  // namespace ascend_emulator::standard

@@ -26,11 +26,6 @@ aclnnStatus SigmoidSize(const aclTensor* self, aclTensor* out, uint64_t* size,
   });
 }
 
-aclnnStatus SigmoidRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                       aclrtStream stream) {
-  return Run("aclnnSigmoid", workspace, size, executor, stream);
-}
-
 aclnnStatus ArangeSize(const aclScalar* start, const aclScalar* end, const aclScalar* step,
                        aclTensor* out, uint64_t* size, aclOpExecutor** executor) {
   Call call("aclnnArange", size, executor);
@@ -54,13 +49,9 @@ aclnnStatus ArangeSize(const aclScalar* start, const aclScalar* end, const aclSc
   });
 }
 
-aclnnStatus ArangeRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnArange", workspace, size, executor, stream);
-}
-
 }  // namespace
 
-EMULATOR_STANDARD_OP(aclnnSigmoid, SigmoidSize, SigmoidRun);
-EMULATOR_STANDARD_OP(aclnnArange, ArangeSize, ArangeRun);
+EMULATOR_STANDARD_OP(aclnnSigmoid, SigmoidSize);
+EMULATOR_STANDARD_OP(aclnnArange, ArangeSize);
 
 }  // namespace ascend_emulator::standard

@@ -71,13 +71,8 @@ aclnnStatus NpuFormatCastSize(const aclTensor* src, aclTensor* dst, uint64_t* si
   });
 }
 
-aclnnStatus NpuFormatCastRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                             aclrtStream stream) {
-  return Run("aclnnNpuFormatCast", workspace, size, executor, stream);
-}
-
 }  // namespace
 
-EMULATOR_STANDARD_OP(aclnnNpuFormatCast, NpuFormatCastSize, NpuFormatCastRun);
+EMULATOR_STANDARD_OP(aclnnNpuFormatCast, NpuFormatCastSize);
 
 }  // namespace ascend_emulator::standard

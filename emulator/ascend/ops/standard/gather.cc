@@ -44,11 +44,6 @@ aclnnStatus EmbeddingSize(const aclTensor* weight, const aclTensor* indices, con
   });
 }
 
-aclnnStatus EmbeddingRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                         aclrtStream stream) {
-  return Run("aclnnEmbedding", workspace, size, executor, stream);
-}
-
 aclnnStatus IndexSelectSize(const aclTensor* self, int64_t dim, const aclTensor* index,
                             aclTensor* out, uint64_t* size, aclOpExecutor** executor) {
   Call call("aclnnIndexSelect", size, executor);
@@ -76,11 +71,6 @@ aclnnStatus IndexSelectSize(const aclTensor* self, int64_t dim, const aclTensor*
       }
     }
   });
-}
-
-aclnnStatus IndexSelectRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                           aclrtStream stream) {
-  return Run("aclnnIndexSelect", workspace, size, executor, stream);
 }
 
 aclnnStatus CatSize(const aclTensorList* tensors, int64_t dim, aclTensor* out, uint64_t* size,
@@ -125,14 +115,10 @@ aclnnStatus CatSize(const aclTensorList* tensors, int64_t dim, aclTensor* out, u
   });
 }
 
-aclnnStatus CatRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnCat", workspace, size, executor, stream);
-}
-
 }  // namespace
 
-EMULATOR_STANDARD_OP(aclnnEmbedding, EmbeddingSize, EmbeddingRun);
-EMULATOR_STANDARD_OP(aclnnIndexSelect, IndexSelectSize, IndexSelectRun);
-EMULATOR_STANDARD_OP(aclnnCat, CatSize, CatRun);
+EMULATOR_STANDARD_OP(aclnnEmbedding, EmbeddingSize);
+EMULATOR_STANDARD_OP(aclnnIndexSelect, IndexSelectSize);
+EMULATOR_STANDARD_OP(aclnnCat, CatSize);
 
 }  // namespace ascend_emulator::standard

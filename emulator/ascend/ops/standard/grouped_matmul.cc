@@ -353,11 +353,6 @@ aclnnStatus GroupedMatmulV5Size(
                        false, size, executor);
 }
 
-aclnnStatus GroupedMatmulV5Run(void* workspace, uint64_t size, aclOpExecutor* executor,
-                               aclrtStream stream) {
-  return Run("aclnnGroupedMatmulV5", workspace, size, executor, stream);
-}
-
 aclnnStatus GroupedMatmulWeightNzSize(
     const aclTensorList* x, const aclTensorList* weight, const aclTensorList* bias,
     const aclTensorList* scale, const aclTensorList* offset, const aclTensorList* antiquant_scale,
@@ -393,15 +388,9 @@ aclnnStatus GroupedMatmulWeightNzSize(
                        true, size, executor);
 }
 
-aclnnStatus GroupedMatmulWeightNzRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                                     aclrtStream stream) {
-  return Run("aclnnGroupedMatmulWeightNz", workspace, size, executor, stream);
-}
-
 }  // namespace
 
-EMULATOR_STANDARD_OP(aclnnGroupedMatmulV5, GroupedMatmulV5Size, GroupedMatmulV5Run);
-EMULATOR_STANDARD_OP(aclnnGroupedMatmulWeightNz, GroupedMatmulWeightNzSize,
-                     GroupedMatmulWeightNzRun);
+EMULATOR_STANDARD_OP(aclnnGroupedMatmulV5, GroupedMatmulV5Size);
+EMULATOR_STANDARD_OP(aclnnGroupedMatmulWeightNz, GroupedMatmulWeightNzSize);
 
 }  // namespace ascend_emulator::standard

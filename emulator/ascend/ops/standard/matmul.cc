@@ -96,29 +96,16 @@ aclnnStatus MatmulSize(const aclTensor* self, const aclTensor* mat2, aclTensor* 
   return MatmulCall(call, self, mat2, out, math_type, ACL_FORMAT_ND, {2, 3}, {2, 3});
 }
 
-aclnnStatus MatmulRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnMatmul", workspace, size, executor, stream);
-}
-
 aclnnStatus MmSize(const aclTensor* self, const aclTensor* mat2, aclTensor* out, int8_t math_type,
                    uint64_t* size, aclOpExecutor** executor) {
   Call call("aclnnMm", size, executor);
   return MatmulCall(call, self, mat2, out, math_type, ACL_FORMAT_ND, {2}, {2});
 }
 
-aclnnStatus MmRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnMm", workspace, size, executor, stream);
-}
-
 aclnnStatus MatmulWeightNzSize(const aclTensor* self, const aclTensor* mat2, aclTensor* out,
                                int8_t math_type, uint64_t* size, aclOpExecutor** executor) {
   Call call("aclnnMatmulWeightNz", size, executor);
   return MatmulCall(call, self, mat2, out, math_type, ACL_FORMAT_FRACTAL_NZ, {2}, {2});
-}
-
-aclnnStatus MatmulWeightNzRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                              aclrtStream stream) {
-  return Run("aclnnMatmulWeightNz", workspace, size, executor, stream);
 }
 
 // "16cast32", BF16 or FP16 in and FP32 out, is what A2 and A3 have of the fused types.
@@ -148,11 +135,6 @@ aclnnStatus FusedMatmulSize(const aclTensor* x1, const aclTensor* x2, const aclT
   MathType(call, left, math_type);
   const Problem problem{left, result, right, LayoutOf(call, right, false)};
   return call.Finish([=](Kernel& kernel) { ComputeBatch(kernel, problem); });
-}
-
-aclnnStatus FusedMatmulRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                           aclrtStream stream) {
-  return Run("aclnnFusedMatmul", workspace, size, executor, stream);
 }
 
 // x1 [b, m, k] or [m, b, k], x2 [b, k, n] or [b, n, k]; out [m, b, n], or [split, m, b·n/split].
@@ -238,17 +220,12 @@ aclnnStatus TransposeBatchMatMulSize(const aclTensor* x1, const aclTensor* x2,
   });
 }
 
-aclnnStatus TransposeBatchMatMulRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                                    aclrtStream stream) {
-  return Run("aclnnTransposeBatchMatMul", workspace, size, executor, stream);
-}
-
 }  // namespace
 
-EMULATOR_STANDARD_OP(aclnnMatmul, MatmulSize, MatmulRun);
-EMULATOR_STANDARD_OP(aclnnMm, MmSize, MmRun);
-EMULATOR_STANDARD_OP(aclnnMatmulWeightNz, MatmulWeightNzSize, MatmulWeightNzRun);
-EMULATOR_STANDARD_OP(aclnnFusedMatmul, FusedMatmulSize, FusedMatmulRun);
-EMULATOR_STANDARD_OP(aclnnTransposeBatchMatMul, TransposeBatchMatMulSize, TransposeBatchMatMulRun);
+EMULATOR_STANDARD_OP(aclnnMatmul, MatmulSize);
+EMULATOR_STANDARD_OP(aclnnMm, MmSize);
+EMULATOR_STANDARD_OP(aclnnMatmulWeightNz, MatmulWeightNzSize);
+EMULATOR_STANDARD_OP(aclnnFusedMatmul, FusedMatmulSize);
+EMULATOR_STANDARD_OP(aclnnTransposeBatchMatMul, TransposeBatchMatMulSize);
 
 }  // namespace ascend_emulator::standard

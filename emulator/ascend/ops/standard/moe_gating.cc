@@ -270,51 +270,27 @@ aclnnStatus MoeGatingTopKSize(const aclTensor* x, const aclTensor* bias, int64_t
                 size, executor);
 }
 
-aclnnStatus MoeGatingTopKRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                             aclrtStream stream) {
-  return Run("aclnnMoeGatingTopK", workspace, size, executor, stream);
-}
+// The same arguments in the custom package and in the standard library.
+constexpr Variant kV2 = {"aclnnMoeGatingTopKV2", true, true};
+constexpr Variant kHash = {"aclnnMoeGatingTopKHash", true, false};
 
-aclnnStatus MoeGatingTopKV2Size(const aclTensor* x, const aclTensor* bias,
-                                const aclTensor* input_ids, const aclTensor* tid2eid, int64_t k,
-                                int64_t k_group, int64_t group_count, int64_t group_select_mode,
-                                int64_t renorm, int64_t norm_type, bool out_flag,
-                                double routed_scaling_factor, double eps, const aclTensor* y,
-                                const aclTensor* expert_idx, const aclTensor* out, uint64_t* size,
-                                aclOpExecutor** executor) {
-  return Gating({"aclnnMoeGatingTopKV2", true, true},
+template <const Variant& kVariant>
+aclnnStatus HashedSize(const aclTensor* x, const aclTensor* bias, const aclTensor* input_ids,
+                       const aclTensor* tid2eid, int64_t k, int64_t k_group, int64_t group_count,
+                       int64_t group_select_mode, int64_t renorm, int64_t norm_type, bool out_flag,
+                       double routed_scaling_factor, double eps, const aclTensor* y,
+                       const aclTensor* expert_idx, const aclTensor* out, uint64_t* size,
+                       aclOpExecutor** executor) {
+  return Gating(kVariant,
                 {x, bias, input_ids, tid2eid, k, k_group, group_count, group_select_mode, renorm,
                  norm_type, out_flag, routed_scaling_factor, eps, y, expert_idx, out},
                 size, executor);
-}
-
-aclnnStatus MoeGatingTopKV2Run(void* workspace, uint64_t size, aclOpExecutor* executor,
-                               aclrtStream stream) {
-  return Run("aclnnMoeGatingTopKV2", workspace, size, executor, stream);
-}
-
-aclnnStatus MoeGatingTopKHashSize(const aclTensor* x, const aclTensor* bias,
-                                  const aclTensor* input_ids, const aclTensor* tid2eid, int64_t k,
-                                  int64_t k_group, int64_t group_count, int64_t group_select_mode,
-                                  int64_t renorm, int64_t norm_type, bool out_flag,
-                                  double routed_scaling_factor, double eps, const aclTensor* y,
-                                  const aclTensor* expert_idx, const aclTensor* out, uint64_t* size,
-                                  aclOpExecutor** executor) {
-  return Gating({"aclnnMoeGatingTopKHash", true, false},
-                {x, bias, input_ids, tid2eid, k, k_group, group_count, group_select_mode, renorm,
-                 norm_type, out_flag, routed_scaling_factor, eps, y, expert_idx, out},
-                size, executor);
-}
-
-aclnnStatus MoeGatingTopKHashRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                                 aclrtStream stream) {
-  return Run("aclnnMoeGatingTopKHash", workspace, size, executor, stream);
 }
 
 }  // namespace
 
-EMULATOR_STANDARD_OP(aclnnMoeGatingTopK, MoeGatingTopKSize, MoeGatingTopKRun);
-EMULATOR_OFFICIAL_OP(aclnnMoeGatingTopKV2, MoeGatingTopKV2Size, MoeGatingTopKV2Run);
-EMULATOR_CUSTOM_OP(aclnnMoeGatingTopKHash, MoeGatingTopKHashSize, MoeGatingTopKHashRun);
+EMULATOR_STANDARD_OP(aclnnMoeGatingTopK, MoeGatingTopKSize);
+EMULATOR_OFFICIAL_OP(aclnnMoeGatingTopKV2, HashedSize<kV2>);
+EMULATOR_CUSTOM_OP(aclnnMoeGatingTopKHash, HashedSize<kHash>);
 
 }  // namespace ascend_emulator::standard

@@ -226,11 +226,6 @@ aclnnStatus MoeInitRoutingV3Size(const aclTensor* x, const aclTensor* expert_idx
   return call.Finish([=](Kernel& kernel) { Route(kernel, routing); });
 }
 
-aclnnStatus MoeInitRoutingV3Run(void* workspace, uint64_t size, aclOpExecutor* executor,
-                                aclrtStream stream) {
-  return Run("aclnnMoeInitRoutingV3", workspace, size, executor, stream);
-}
-
 struct FinalizeRouting {
   Operand expanded_x, row_idx, x1, x2, bias, scales, expert_idx, out;
   int64_t choices;
@@ -347,14 +342,9 @@ aclnnStatus MoeFinalizeRoutingV2Size(const aclTensor* expanded_x, const aclTenso
   return call.Finish([=](Kernel& kernel) { Combine(kernel, routing); });
 }
 
-aclnnStatus MoeFinalizeRoutingV2Run(void* workspace, uint64_t size, aclOpExecutor* executor,
-                                    aclrtStream stream) {
-  return Run("aclnnMoeFinalizeRoutingV2", workspace, size, executor, stream);
-}
-
 }  // namespace
 
-EMULATOR_STANDARD_OP(aclnnMoeInitRoutingV3, MoeInitRoutingV3Size, MoeInitRoutingV3Run);
-EMULATOR_STANDARD_OP(aclnnMoeFinalizeRoutingV2, MoeFinalizeRoutingV2Size, MoeFinalizeRoutingV2Run);
+EMULATOR_STANDARD_OP(aclnnMoeInitRoutingV3, MoeInitRoutingV3Size);
+EMULATOR_STANDARD_OP(aclnnMoeFinalizeRoutingV2, MoeFinalizeRoutingV2Size);
 
 }  // namespace ascend_emulator::standard

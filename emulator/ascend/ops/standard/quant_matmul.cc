@@ -166,11 +166,6 @@ aclnnStatus QuantMatmulWeightNzSize(const aclTensor* x1, const aclTensor* x2,
                      ACL_FORMAT_FRACTAL_NZ, size, executor);
 }
 
-aclnnStatus QuantMatmulWeightNzRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                                   aclrtStream stream) {
-  return Run("aclnnQuantMatmulWeightNz", workspace, size, executor, stream);
-}
-
 aclnnStatus QuantMatmulV5Size(const aclTensor* x1, const aclTensor* x2, const aclTensor* x1_scale,
                               const aclTensor* x2_scale, const aclTensor* y_scale,
                               const aclTensor* x1_offset, const aclTensor* x2_offset,
@@ -183,14 +178,9 @@ aclnnStatus QuantMatmulV5Size(const aclTensor* x1, const aclTensor* x2, const ac
                      ACL_FORMAT_ND, size, executor);
 }
 
-aclnnStatus QuantMatmulV5Run(void* workspace, uint64_t size, aclOpExecutor* executor,
-                             aclrtStream stream) {
-  return Run("aclnnQuantMatmulV5", workspace, size, executor, stream);
-}
-
 }  // namespace
 
-EMULATOR_STANDARD_OP(aclnnQuantMatmulWeightNz, QuantMatmulWeightNzSize, QuantMatmulWeightNzRun);
-EMULATOR_STANDARD_OP(aclnnQuantMatmulV5, QuantMatmulV5Size, QuantMatmulV5Run);
+EMULATOR_STANDARD_OP(aclnnQuantMatmulWeightNz, QuantMatmulWeightNzSize);
+EMULATOR_STANDARD_OP(aclnnQuantMatmulV5, QuantMatmulV5Size);
 
 }  // namespace ascend_emulator::standard

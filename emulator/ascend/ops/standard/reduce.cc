@@ -43,11 +43,6 @@ aclnnStatus SoftmaxSize(const aclTensor* self, int64_t dim, aclTensor* out, uint
   });
 }
 
-aclnnStatus SoftmaxRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                       aclrtStream stream) {
-  return Run("aclnnSoftmax", workspace, size, executor, stream);
-}
-
 // The shape without an axis, or with a one in its place.
 std::vector<int64_t> Reduced(const Operand& operand, int64_t axis, bool keep) {
   std::vector<int64_t> shape = operand.shape;
@@ -79,10 +74,6 @@ aclnnStatus ArgMaxSize(const aclTensor* self, int64_t dim, bool keepdim, aclTens
       kernel.Store(result, row, static_cast<float>(best - values.begin()));
     }
   });
-}
-
-aclnnStatus ArgMaxRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnArgMax", workspace, size, executor, stream);
 }
 
 aclnnStatus TopkSize(const aclTensor* self, int64_t k, int64_t dim, bool largest, bool sorted,
@@ -124,10 +115,6 @@ aclnnStatus TopkSize(const aclTensor* self, int64_t k, int64_t dim, bool largest
       places.Write(row, found.data());
     }
   });
-}
-
-aclnnStatus TopkRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnTopk", workspace, size, executor, stream);
 }
 
 aclnnStatus ReduceSumSize(const aclTensor* self, const aclIntArray* dims, bool keep_dims,
@@ -180,16 +167,11 @@ aclnnStatus ReduceSumSize(const aclTensor* self, const aclIntArray* dims, bool k
   });
 }
 
-aclnnStatus ReduceSumRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                         aclrtStream stream) {
-  return Run("aclnnReduceSum", workspace, size, executor, stream);
-}
-
 }  // namespace
 
-EMULATOR_STANDARD_OP(aclnnSoftmax, SoftmaxSize, SoftmaxRun);
-EMULATOR_STANDARD_OP(aclnnArgMax, ArgMaxSize, ArgMaxRun);
-EMULATOR_STANDARD_OP(aclnnTopk, TopkSize, TopkRun);
-EMULATOR_STANDARD_OP(aclnnReduceSum, ReduceSumSize, ReduceSumRun);
+EMULATOR_STANDARD_OP(aclnnSoftmax, SoftmaxSize);
+EMULATOR_STANDARD_OP(aclnnArgMax, ArgMaxSize);
+EMULATOR_STANDARD_OP(aclnnTopk, TopkSize);
+EMULATOR_STANDARD_OP(aclnnReduceSum, ReduceSumSize);
 
 }  // namespace ascend_emulator::standard

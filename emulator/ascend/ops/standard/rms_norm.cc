@@ -79,11 +79,6 @@ aclnnStatus RmsNormSize(const aclTensor* x, const aclTensor* gamma, double eps, 
   });
 }
 
-aclnnStatus RmsNormRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                       aclrtStream stream) {
-  return Run("aclnnRmsNorm", workspace, size, executor, stream);
-}
-
 struct Quantised {
   Operand smooth;  // absent: none
   Operand y;
@@ -152,7 +147,8 @@ aclnnStatus CustomRmsNormDynamicQuantSize(const aclTensor* x, const aclTensor* g
   const Operand second = call.OptionalInput("smoothScale2", smooth2, {input.dtype});
   const Operand shift = call.OptionalInput("beta", beta, {input.dtype});
   const Operand out1 = call.Output("y1", y1, {ACL_INT8});
-  const Operand out2 = call.Output("y2", y2, {ACL_INT8});  // a placeholder without smoothScale2
+  const Operand out2 =
+      call.Output("y2", y2, {ACL_INT8});  // of one element, and left alone, without smoothScale2
   const Operand out_scale1 = call.Output("scale1", scale1, {ACL_FLOAT});
   const Operand out_scale2 = call.Output("scale2", scale2, {ACL_FLOAT});
   call.Expect(output_mask == nullptr, kAclnnInvalid, "outputMask: must be null");
@@ -183,16 +179,10 @@ aclnnStatus OfficialRmsNormDynamicQuantSize(const aclTensor* x, const aclTensor*
   return NormAndQuantise(call, input, weight, shift, eps, {{factor, out, out_scale}});
 }
 
-aclnnStatus RmsNormDynamicQuantRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                                   aclrtStream stream) {
-  return Run("aclnnRmsNormDynamicQuant", workspace, size, executor, stream);
-}
-
 }  // namespace
 
-EMULATOR_STANDARD_OP(aclnnRmsNorm, RmsNormSize, RmsNormRun);
-EMULATOR_EXPORT(aclnnRmsNormDynamicQuantGetWorkspaceSize, CustomRmsNormDynamicQuantSize,
-                OfficialRmsNormDynamicQuantSize, nullptr);
-EMULATOR_EXPORT(aclnnRmsNormDynamicQuant, RmsNormDynamicQuantRun, RmsNormDynamicQuantRun, nullptr);
+EMULATOR_STANDARD_OP(aclnnRmsNorm, RmsNormSize);
+EMULATOR_CUSTOM_AND_OFFICIAL_OP(aclnnRmsNormDynamicQuant, CustomRmsNormDynamicQuantSize,
+                                OfficialRmsNormDynamicQuantSize);
 
 }  // namespace ascend_emulator::standard

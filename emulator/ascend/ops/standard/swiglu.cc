@@ -294,11 +294,6 @@ aclnnStatus CustomDequantSwigluQuantSize(
                             true, size, executor);
 }
 
-aclnnStatus DequantSwigluQuantRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                                  aclrtStream stream) {
-  return Run("aclnnDequantSwigluQuantV2", workspace, size, executor, stream);
-}
-
 // out = x with `dim` halved; both operators without quantisation.
 aclnnStatus Swiglu(Call& call, const Operand& x, const Operand& groups, const Operand& out,
                    int64_t dim, const Glu& glu) {
@@ -337,10 +332,6 @@ aclnnStatus SwiGluSize(const aclTensor* x, int64_t dim, const aclTensor* out, ui
   return Swiglu(call, input, {}, call.Output("out", out, {input.dtype}), dim, {});
 }
 
-aclnnStatus SwiGluRun(void* workspace, uint64_t size, aclOpExecutor* executor, aclrtStream stream) {
-  return Run("aclnnSwiGlu", workspace, size, executor, stream);
-}
-
 aclnnStatus ClippedSwigluSize(const aclTensor* x, const aclTensor* group_index, int64_t dim,
                               double alpha, double limit, double bias, bool interleaved,
                               const aclTensor* out, uint64_t* size, aclOpExecutor** executor) {
@@ -363,17 +354,11 @@ aclnnStatus ClippedSwigluSize(const aclTensor* x, const aclTensor* group_index, 
   return Swiglu(call, input, groups, result, dim, glu);
 }
 
-aclnnStatus ClippedSwigluRun(void* workspace, uint64_t size, aclOpExecutor* executor,
-                             aclrtStream stream) {
-  return Run("aclnnClippedSwiglu", workspace, size, executor, stream);
-}
-
 }  // namespace
 
-EMULATOR_EXPORT(aclnnDequantSwigluQuantV2GetWorkspaceSize, CustomDequantSwigluQuantSize, nullptr,
-                StandardDequantSwigluQuantSize);
-EMULATOR_EXPORT(aclnnDequantSwigluQuantV2, DequantSwigluQuantRun, nullptr, DequantSwigluQuantRun);
-EMULATOR_STANDARD_OP(aclnnSwiGlu, SwiGluSize, SwiGluRun);
-EMULATOR_STANDARD_OP(aclnnClippedSwiglu, ClippedSwigluSize, ClippedSwigluRun);
+EMULATOR_CUSTOM_AND_STANDARD_OP(aclnnDequantSwigluQuantV2, CustomDequantSwigluQuantSize,
+                                StandardDequantSwigluQuantSize);
+EMULATOR_STANDARD_OP(aclnnSwiGlu, SwiGluSize);
+EMULATOR_STANDARD_OP(aclnnClippedSwiglu, ClippedSwigluSize);
 
 }  // namespace ascend_emulator::standard
