@@ -48,7 +48,8 @@ unit: test-packages
 e2e: unit
 	ctest --preset release -L e2e
 
-# Every unit test runs under sanitizers; here those that concern the shipped code's arithmetic, or take too long for them.
+# Every unit test runs under sanitizers but those that concern the shipped code's arithmetic, take too long for them,
+# or are of commands: these run here.
 shipped: test-packages
 	cmake --preset release -DCACHALOT_TESTS=ON >/dev/null
 	cmake --build --preset release --target cachalot e2e_tests ascend_model_test backends_cpu_test checkpoint_test cli_test scheduler_test engine_test

@@ -28,7 +28,8 @@ endfunction()
 #
 # makes the target cachalot_tokenizer and, where there are TESTS, the program tokenizer_test. SOURCES may be
 # empty (a room of headers). TEST_USES and TEST_LIBRARIES are for the tests alone; TEST_PROCESSORS is how many of them
-# keep busy. TESTS_AS_SHIPPED: they are not built under sanitizers. APART: the room's files have names for themselves in common, so that they are never built as one.
+# keep busy. TESTS_AS_SHIPPED: they are not built under sanitizers. APART: files of the room have names for
+# themselves in common, so that they are never built as one.
 function(cachalot_room)
   cmake_parse_arguments(ROOM "APART;TESTS_AS_SHIPPED" "NAME;TEST_PROCESSORS" "SOURCES;TESTS;USES;LIBRARIES;TEST_USES;TEST_LIBRARIES" ${ARGN})
   string(REPLACE "/" "_" id ${ROOM_NAME})
