@@ -9,6 +9,7 @@
 
 #include "sampling/logprobs.h"
 #include "sampling/params.h"
+#include "sampling/token_constraint.h"
 #include "scheduler/request.h"
 
 namespace cachalot {
@@ -47,6 +48,7 @@ struct EngineRequest {
   bool prompt_logprobs = false;         // with top_logprobs: runs the whole prompt
   int32_t priority = 0;                 // higher runs first
   std::optional<double> timeout;        // seconds from now on
+  std::unique_ptr<TokenConstraint> constraint;  // null: any token may come
   std::unique_ptr<RequestListener> listener;
 };
 

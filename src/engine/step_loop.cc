@@ -240,8 +240,10 @@ Status StepLoop::SampleTokens(std::vector<Sample>& samples) {
             Sample& sample = some[i];
             const EngineRequest& request = sample.active->request;
             const auto logits = std::span(logits_).subspan(i * vocab, vocab);
+            const auto allowed =
+                request.constraint ? request.constraint->Allowed() : std::span<const uint64_t>();
             sample.token = sampler.Sample(logits, request.sampling, sample.active->history,
-                                          sample.active->usage.completion_tokens);
+                                          sample.active->usage.completion_tokens, allowed);
             if (request.top_logprobs) {
               sample.logprobs = LogprobsOf(logits, sample.token, *request.top_logprobs);
             }
@@ -310,7 +312,9 @@ bool StepLoop::Publish(const Sample& sample) {
   }
   active.history.Add(sample.token);
   const int64_t index = active.usage.completion_tokens++;
-  return active.request.listener->OnToken({sample.token, index, sample.logprobs});
+  const bool goes_on =
+      !active.request.constraint || active.request.constraint->Accept(sample.token);
+  return active.request.listener->OnToken({sample.token, index, sample.logprobs}) && goes_on;
 }
 
 void StepLoop::End(const EndedRequest& ended) {

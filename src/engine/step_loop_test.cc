@@ -12,6 +12,7 @@
 namespace cachalot {
 namespace {
 
+using testing::AnyOf;
 using testing::Each;
 using testing::ElementsAre;
 using testing::Not;
@@ -167,6 +168,44 @@ TEST(StepLoop, EndsARequestWhoseListenerHasHeardEnough) {
     EXPECT_EQ(heard->usage.completion_tokens, 3);
     EXPECT_TRUE(heard->orderly);
     EXPECT_EQ(other->ids.size(), 8U);
+    EXPECT_EQ(scene.LeakReport(), "");
+  }
+}
+
+// Allows two tokens of its own at each step, and ends after `length`.
+class TwoOf final : public TokenConstraint {
+ public:
+  explicit TwoOf(int64_t length) : length_(length) {}
+  std::span<const uint64_t> Allowed() override {
+    allowed_.fill(0);
+    allowed_[static_cast<size_t>(accepted_ % 4)] = 0b110000;
+    return allowed_;
+  }
+  bool Accept(int32_t id) override {
+    EXPECT_EQ(id / 64, accepted_ % 4);
+    EXPECT_THAT(id % 64, AnyOf(4, 5));
+    return ++accepted_ < length_;
+  }
+
+ private:
+  const int64_t length_;
+  int64_t accepted_ = 0;
+  std::array<uint64_t, 4> allowed_ = {};
+};
+
+TEST(StepLoop, SamplesWhatItsConstraintAllows) {
+  for (const bool plan_ahead : {false, true}) {
+    StepLoopScene scene({.plan_ahead = plan_ahead});
+    const auto free = scene.Answer(Ask(RandomText(12, 30), 8));
+    EngineRequest bound = Ask(RandomText(11, 30), 50);
+    bound.constraint = std::make_unique<TwoOf>(9);
+    const auto heard = scene.Submit(std::move(bound));
+    const auto other = scene.Submit(Ask(RandomText(12, 30), 8));
+    scene.Drain();
+    EXPECT_EQ(heard->end, EndReason::kStopped);
+    EXPECT_EQ(heard->ids.size(), 9U);
+    EXPECT_TRUE(heard->orderly);
+    EXPECT_EQ(AnswerBits(*other), AnswerBits(*free));
     EXPECT_EQ(scene.LeakReport(), "");
   }
 }

@@ -67,10 +67,12 @@ size_t GatherWeight(std::span<Candidate> candidates, double target) {
 }  // namespace
 
 int32_t Sampler::Sample(std::span<float> logits, const SamplingParams& params,
-                        const TokenHistory& history, int64_t step) {
+                        const TokenHistory& history, int64_t step,
+                        std::span<const uint64_t> allowed) {
   CACHALOT_CHECK(!logits.empty());
   Adjust(logits, params, history, step);
-  const int32_t id = Choose(logits, params, step);
+  const int32_t id = allowed.empty() ? Choose(logits, params, step)
+                                     : Choose(LeaveAllowed(logits, params, allowed), params, step);
   Restore(logits);
   return id;
 }
@@ -104,6 +106,29 @@ void Sampler::Adjust(std::span<float> logits, const SamplingParams& params,
       Set(logits, id, -HUGE_VALF);
     }
   }
+}
+
+// A copy: few may be left, or nearly all.
+std::span<const float> Sampler::LeaveAllowed(std::span<const float> logits,
+                                             const SamplingParams& params,
+                                             std::span<const uint64_t> allowed) {
+  const auto is_allowed = [&](size_t id) { return (allowed[id / 64] >> (id % 64) & 1) != 0; };
+  allowed_.assign(logits.begin(), logits.end());
+  bool any = false;
+  for (size_t id = 0; id < logits.size(); ++id) {
+    if (!is_allowed(id)) {
+      allowed_[id] = -HUGE_VALF;
+    }
+    any = any || allowed_[id] > -HUGE_VALF;
+  }
+  if (!any) {
+    for (const int32_t id : params.stop_ids) {
+      if (is_allowed(static_cast<size_t>(id))) {
+        allowed_[static_cast<size_t>(id)] = 0;
+      }
+    }
+  }
+  return allowed_;
 }
 
 void Sampler::Restore(std::span<float> logits) {

@@ -262,6 +262,30 @@ TEST(Sampler, HoldsStopsBackUntilTheAnswerIsLongEnough) {
   EXPECT_EQ(SampleOne(Tenths(), params, 2), 1);
 }
 
+TEST(Sampler, LeavesWhatIsAllowed) {
+  constexpr uint64_t kFirstAndThird[] = {0b0101};
+  Sampler sampler;
+  Row logits = Tenths();
+  std::map<int32_t, double> counts;
+  for (int step = 0; step < 20000; ++step) {
+    counts[sampler.Sample(logits, {.seed = 4}, {}, step, kFirstAndThird)] += 1.0 / 20000;
+  }
+  EXPECT_EQ(logits, Tenths());
+  EXPECT_EQ(counts.size(), 2U);
+  EXPECT_NEAR(counts[0], 0.1 / 0.3, 0.015);
+  EXPECT_EQ(sampler.Sample(logits, {.temperature = 0}, {}, 0, kFirstAndThird), 2);
+}
+
+TEST(Sampler, TakesAStopTooEarlyWhereNothingElseIsAllowed) {
+  constexpr uint64_t kSecond[] = {0b0010};
+  constexpr uint64_t kSecondAndThird[] = {0b0110};
+  const SamplingParams params = {.temperature = 0, .stop_ids = {1}, .min_new_tokens = 5};
+  Row logits = Tenths();
+  EXPECT_EQ(Sampler().Sample(logits, params, {}, 0, kSecond), 1);
+  EXPECT_EQ(Sampler().Sample(logits, params, {}, 0, kSecondAndThird), 2);
+  EXPECT_EQ(logits, Tenths());
+}
+
 TEST(Sampler, GivesTheRowBackAsItWas) {
   SamplingParams params = Banning(
       {1, 4}, {.frequency_penalty = 1, .repetition_penalty = 1.5, .logit_bias = {{1, 2}, {1, 3}}});
