@@ -1,5 +1,5 @@
 // HTTP/1.1 as handlers see it: requests come whole, answers go whole or as streams of pieces. What is
-// beneath is http_server.cc's alone. docs/contracts/server.md, H1 to H12, is what it promises.
+// beneath is http_server.cc's alone. docs/contracts/server.md, H1 to H8, is what it promises.
 #pragma once
 
 #include <cstdint>
