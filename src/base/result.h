@@ -24,6 +24,7 @@ int ExitCode(StatusCode code);
 struct Error {
   StatusCode code;
   std::string message;
+  std::string subject = {};  // the field at fault, where one is: "messages[3].role"
 };
 
 template <typename T>

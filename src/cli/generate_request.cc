@@ -1,24 +1,21 @@
 #include "cli/generate_request.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <utility>
 
 #include "chat/python_json.h"
-#include "cli/json_fields.h"
 #include "io/file.h"
 #include "io/utf8.h"
-#include "sampling/logprobs.h"
 #include "sampling/seed.h"
+#include "server/sampling_fields.h"
 
 namespace cachalot {
 namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
-constexpr double kMaxTimeoutSeconds = 1e9;
 
 Result<LineId> ReadId(const JsonFields& fields) {
   const OrderedJson* id = fields.Find("id");
@@ -34,28 +31,6 @@ Result<LineId> ReadId(const JsonFields& fields) {
   return fields.IntegerOf("id", *id, kLeast, kMost);
 }
 
-Result<std::vector<int32_t>> ReadIds(const JsonFields& fields, const char* name,
-                                     int64_t vocab_size) {
-  std::vector<int32_t> ids;
-  const OrderedJson* list = fields.Find(name);
-  if (list == nullptr) {
-    return ids;
-  }
-  if (!list->is_array()) {
-    return fields.Wrong(name, *list, "a list of token ids");
-  }
-  ids.reserve(list->size());
-  for (const OrderedJson& value : *list) {
-    const int64_t id = value.is_number_integer() ? value.get<int64_t>() : -1;
-    if (id < 0 || id >= vocab_size) {
-      return fields.Wrong(fmt::format("{}[{}]", name, ids.size()), value,
-                          fmt::format("a token id from 0 to {}", vocab_size - 1));
-    }
-    ids.push_back(static_cast<int32_t>(id));
-  }
-  return ids;
-}
-
 Result<ChatInput> ReadChat(const OrderedJson& json, const JsonFields& fields) {
   ChatInput chat;
   auto messages = ParseChatInput(json);
@@ -63,8 +38,8 @@ Result<ChatInput> ReadChat(const OrderedJson& json, const JsonFields& fields) {
     return fields.Fault(messages.error().message);
   }
   chat.messages = *std::move(messages);
-  CACHALOT_ASSIGN_OR_RETURN(chat.thinking, fields.Flag("thinking"));
-  CACHALOT_RETURN_IF_ERROR(SetIfPresent(fields.Text("reasoning_effort"), &chat.reasoning_effort));
+  CACHALOT_ASSIGN_OR_RETURN(chat.thinking.enabled, fields.Flag("thinking"));
+  CACHALOT_RETURN_IF_ERROR(SetIfPresent(fields.Text("reasoning_effort"), &chat.thinking.effort));
   return chat;
 }
 
@@ -92,140 +67,12 @@ Status ReadInput(const OrderedJson& json, const JsonFields& fields, int64_t voca
   if (prompt != nullptr) {
     return SetIfPresent(fields.Text("prompt"), &request->input);
   }
-  CACHALOT_ASSIGN_OR_RETURN(std::vector<int32_t> ids, ReadIds(fields, "token_ids", vocab_size));
+  CACHALOT_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
+                            ReadTokenIds(fields, "token_ids", vocab_size));
   if (ids.empty()) {
     return fields.Wrong("token_ids", *token_ids, "at least one");
   }
   request->input = std::move(ids);
-  return {};
-}
-
-// OpenAI's object of ids as text.
-Status ReadLogitBias(const JsonFields& fields, int64_t vocab_size, std::vector<LogitBias>* biases) {
-  const OrderedJson* object = fields.Find("logit_bias");
-  if (object == nullptr) {
-    return {};
-  }
-  if (!object->is_object()) {
-    return fields.Wrong("logit_bias", *object, "an object of token ids and biases");
-  }
-  biases->clear();
-  for (const auto& [key, value] : object->items()) {
-    int32_t id = -1;
-    const char* end = key.data() + key.size();
-    const auto [rest, fault] = std::from_chars(key.data(), end, id);
-    if (fault != std::errc() || rest != end || id < 0 || id >= vocab_size) {
-      return fields.Wrong("a key of logit_bias", key,
-                          fmt::format("a token id from 0 to {}", vocab_size - 1));
-    }
-    CACHALOT_ASSIGN_OR_RETURN(const double bias, fields.NumberOf("logit_bias." + key, value));
-    biases->push_back({id, bias});
-  }
-  return {};
-}
-
-Status ReadStop(const JsonFields& fields, std::vector<std::string>* stops) {
-  const OrderedJson* stop = fields.Find("stop");
-  if (stop == nullptr) {
-    return {};
-  }
-  const OrderedJson list = stop->is_array() ? *stop : OrderedJson::array({*stop});
-  if (list.size() > kMaxStopStrings) {
-    return fields.Fault(
-        fmt::format("stop has {} strings, expected at most {}", list.size(), kMaxStopStrings));
-  }
-  for (const OrderedJson& value : list) {
-    if (!value.is_string() || value.get_ref<const std::string&>().empty()) {
-      return fields.Wrong("stop", value, "a string that is not empty, or a list of such");
-    }
-    stops->push_back(value.get<std::string>());
-  }
-  return {};
-}
-
-// Chat's true with a number beside it, or the number that completions have in its place.
-Status ReadLogprobs(const JsonFields& fields, std::optional<int64_t>* top) {
-  const OrderedJson* logprobs = fields.Find("logprobs");
-  CACHALOT_ASSIGN_OR_RETURN(const std::optional<int64_t> count,
-                            fields.Integer("top_logprobs", 0, kMaxTopLogprobs));
-  const bool wanted = logprobs != nullptr && *logprobs == OrderedJson(true);
-  if (wanted) {
-    *top = count.value_or(0);
-    return {};
-  }
-  if (count) {
-    return fields.Wrong("top_logprobs", OrderedJson(*count), "\"logprobs\": true beside it");
-  }
-  if (logprobs == nullptr || logprobs->is_boolean()) {
-    return {};
-  }
-  if (!logprobs->is_number_integer()) {
-    return fields.Wrong("logprobs", *logprobs,
-                        fmt::format("true, false or an integer from 0 to {}", kMaxTopLogprobs));
-  }
-  CACHALOT_ASSIGN_OR_RETURN(*top, fields.IntegerOf("logprobs", *logprobs, 0, kMaxTopLogprobs));
-  return {};
-}
-
-Status ReadLengths(const JsonFields& fields, GenerateRequest* request) {
-  const char* name = nullptr;
-  for (const char* spelling : {"max_tokens", "max_completion_tokens", "max_new_tokens"}) {
-    if (fields.Find(spelling) == nullptr) {
-      continue;
-    }
-    if (name != nullptr) {
-      return fields.Fault(fmt::format("{} stands beside {}, expected one of them", spelling, name));
-    }
-    name = spelling;
-    CACHALOT_ASSIGN_OR_RETURN(request->max_new_tokens, fields.Integer(name, 1, kMost));
-  }
-  int64_t& least = request->sampling.min_new_tokens;
-  CACHALOT_RETURN_IF_ERROR(SetIfPresent(fields.Integer("min_tokens", 0, kMost), &least));
-  if (request->max_new_tokens && least > *request->max_new_tokens) {
-    return fields.Fault(fmt::format("min_tokens is {}, expected at most the {} of {}", least,
-                                    *request->max_new_tokens, name));
-  }
-  return {};
-}
-
-Status ReadStopIds(const JsonFields& fields, int64_t vocab_size, SamplingParams* sampling) {
-  CACHALOT_ASSIGN_OR_RETURN(const std::optional<bool> ignore_eos, fields.Flag("ignore_eos"));
-  if (ignore_eos.value_or(false)) {
-    sampling->stop_ids.clear();
-  }
-  CACHALOT_ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
-                            ReadIds(fields, "stop_token_ids", vocab_size));
-  sampling->stop_ids.insert(sampling->stop_ids.end(), ids.begin(), ids.end());
-  return {};
-}
-
-Status ReadSampling(const JsonFields& fields, int64_t vocab_size, SamplingParams* sampling) {
-  const std::pair<const char*, double*> numbers[] = {
-      {"temperature", &sampling->temperature},
-      {"top_p", &sampling->top_p},
-      {"min_p", &sampling->min_p},
-      {"frequency_penalty", &sampling->frequency_penalty},
-      {"presence_penalty", &sampling->presence_penalty},
-      {"repetition_penalty", &sampling->repetition_penalty}};
-  for (const auto& [name, value] : numbers) {
-    CACHALOT_RETURN_IF_ERROR(SetIfPresent(fields.Number(name), value));
-  }
-  CACHALOT_RETURN_IF_ERROR(SetIfPresent(fields.Integer("top_k", -1, kMost), &sampling->top_k));
-  sampling->top_k = std::max<int64_t>(sampling->top_k, 0);
-  CACHALOT_RETURN_IF_ERROR(SetIfPresent(fields.Integer("seed", kLeast, kMost), &sampling->seed));
-  CACHALOT_RETURN_IF_ERROR(ReadLogitBias(fields, vocab_size, &sampling->logit_bias));
-  CACHALOT_RETURN_IF_ERROR(ReadStopIds(fields, vocab_size, sampling));
-  if (const Status status = CheckSamplingParams(*sampling); !status) {
-    return fields.Fault(status.error().message);
-  }
-  return {};
-}
-
-Status ReadTimeout(const JsonFields& fields, std::optional<double>* seconds) {
-  CACHALOT_ASSIGN_OR_RETURN(*seconds, fields.Number("timeout"));
-  if (*seconds && !(**seconds > 0 && **seconds <= kMaxTimeoutSeconds)) {
-    return fields.Wrong("timeout", *fields.Find("timeout"), "seconds above 0, at most 1e9");
-  }
   return {};
 }
 
@@ -253,14 +100,12 @@ Result<GenerateRequest> ParseGenerateRequest(std::string_view line, const std::s
   CACHALOT_ASSIGN_OR_RETURN(request.id, ReadId(fields));
   CACHALOT_RETURN_IF_ERROR(ReadInput(json, fields, defaults.vocab_size, &request));
   CACHALOT_RETURN_IF_ERROR(ReadSampling(fields, defaults.vocab_size, &request.sampling));
-  CACHALOT_RETURN_IF_ERROR(ReadLengths(fields, &request));
-  CACHALOT_RETURN_IF_ERROR(ReadStop(fields, &request.stop));
+  constexpr const char* kLengthNames[] = {"max_tokens", "max_completion_tokens", "max_new_tokens"};
+  CACHALOT_RETURN_IF_ERROR(ReadLengths(fields, kLengthNames, &request));
+  CACHALOT_RETURN_IF_ERROR(ReadStop(fields, "stop", &request.stop));
   CACHALOT_RETURN_IF_ERROR(ReadLogprobs(fields, &request.top_logprobs));
-  CACHALOT_RETURN_IF_ERROR(SetIfPresent(fields.Integer("n", 1, kMaxChoices), &request.num_choices));
   CACHALOT_RETURN_IF_ERROR(SetIfPresent(fields.Flag("echo"), &request.echo));
-  CACHALOT_RETURN_IF_ERROR(
-      SetIfPresent(fields.Integer("priority", kLeast, kMost), &request.priority));
-  CACHALOT_RETURN_IF_ERROR(ReadTimeout(fields, &request.timeout_seconds));
+  CACHALOT_RETURN_IF_ERROR(ReadScheduling(fields, &request));
   return request;
 }
 

@@ -5,48 +5,24 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "base/result.h"
-#include "chat/message.h"
-#include "sampling/params.h"
+#include "server/generation_request.h"
 
 namespace cachalot {
 
 // As the request spells it: 1 and "1" are two requests.
 using LineId = std::variant<int64_t, std::string>;
 
-struct ChatInput {
-  std::vector<Message> messages;  // with tools and response format in their place
-  std::optional<bool> thinking;
-  std::string reasoning_effort;  // empty: the wording's own default
-};
-
-struct GenerateRequest {
+struct GenerateRequest : GenerationRequest {
   LineId id;
-  std::variant<std::string, std::vector<int32_t>, ChatInput> input;  // prompt, token_ids, messages
-  SamplingParams sampling;  // the fields of the line over the defaults; ids are of the vocabulary
-  std::optional<int64_t> max_new_tokens;  // absent: as the context allows
-  std::vector<std::string> stop;          // these end the answer; at most kMaxStopStrings
-  int64_t num_choices = 1;                // of choice c the seed is ChoiceSeed(sampling.seed, c)
-  std::optional<int64_t> top_logprobs;    // absent: no logprobs; 0: of the chosen token alone
-  bool echo = false;                      // the prompt before the answer
-  int64_t priority = 0;                   // higher runs first
-  std::optional<double> timeout_seconds;
 };
 
 inline constexpr int64_t kMaxRequestBytes = int64_t{64} << 20;
-inline constexpr size_t kMaxStopStrings = 16;
-inline constexpr int64_t kMaxChoices = 128;
-
-struct RequestDefaults {
-  SamplingParams sampling;  // its stop_ids are those of the checkpoint, which ignore_eos drops
-  int64_t vocab_size = 0;
-};
 
 // One line. Its fields: id, a string or an integer; one of prompt (text), token_ids, messages (then
 // also tools, tool_choice, response_format, thinking, reasoning_effort); max_tokens or

@@ -108,11 +108,11 @@ TEST(GenerateRequest, ReadsMessagesWithTools) {
   ASSERT_EQ(chat.messages.size(), 2U);  // the tools' system message is first
   EXPECT_EQ(chat.messages[0].tools.size(), 1U);
   EXPECT_EQ(chat.messages[1].content, "Hi");
-  EXPECT_EQ(chat.thinking, true);
-  EXPECT_EQ(chat.reasoning_effort, "high");
-  EXPECT_EQ(
-      std::get<ChatInput>(Parse(R"({"id": 1, "messages": [{"role": "user"}]})")->input).thinking,
-      std::nullopt);
+  EXPECT_EQ(chat.thinking.enabled, true);
+  EXPECT_EQ(chat.thinking.effort, "high");
+  EXPECT_EQ(std::get<ChatInput>(Parse(R"({"id": 1, "messages": [{"role": "user"}]})")->input)
+                .thinking.enabled,
+            std::nullopt);
 }
 
 struct FaultCase {

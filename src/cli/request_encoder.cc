@@ -48,9 +48,9 @@ Result<std::vector<int32_t>> RequestEncoder::Encode(const GenerateRequest& reque
   }
   const auto& chat = std::get<ChatInput>(request.input);
   PromptOptions options;
-  const bool thinks = chat.thinking.value_or(!chat.reasoning_effort.empty());
+  const bool thinks = chat.thinking.enabled.value_or(!chat.thinking.effort.empty());
   options.thinking_mode = thinks ? ThinkingMode::kThinking : ThinkingMode::kChat;
-  options.reasoning_effort = chat.reasoning_effort;
+  options.reasoning_effort = chat.thinking.effort;
   CACHALOT_ASSIGN_OR_RETURN(const Prompt prompt, EncodeMessages(chat.messages, options, *wording_));
   std::vector<Segment> segments;
   for (const PromptSegment& segment : prompt.segments()) {

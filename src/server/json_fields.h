@@ -1,4 +1,5 @@
-// Members of a JSON object that came from outside, by type and range.
+// Members of a JSON object that came from outside, by type and range: of a request's body, of a line
+// of a file of requests, of an object within one.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,14 @@
 namespace cachalot {
 
 // A member that is missing or null is absent. An error names the place, the member, at most
-// kMaxShownBytes of what was found, and what was expected.
+// kMaxShownBytes of what was found, and what was expected; the member is its subject.
 class JsonFields {
  public:
   static constexpr size_t kMaxShownBytes = 100;
 
-  // `object` is one, read by ParsePythonJson, and outlives this; `place` stands before errors: "requests.jsonl: line 7".
-  JsonFields(const OrderedJson& object, std::string place);
+  // `object` is one, read by ParsePythonJson, and outlives this. `place` stands before errors, empty
+  // for none: "requests.jsonl: line 7". `path` stands before members: "tools[2].function".
+  explicit JsonFields(const OrderedJson& object, std::string place = {}, std::string path = {});
 
   // Null where absent.
   const OrderedJson* Find(std::string_view name) const;
@@ -27,6 +29,12 @@ class JsonFields {
   Result<std::optional<double>> Number(std::string_view name) const;
   Result<std::optional<int64_t>> Integer(std::string_view name, int64_t low, int64_t high) const;
   Result<std::optional<std::string>> Text(std::string_view name) const;
+  // Null where absent.
+  Result<const OrderedJson*> Object(std::string_view name) const;
+  Result<const OrderedJson*> List(std::string_view name) const;
+  // The fields of an object within: of the member `name`, or of an element of it.
+  JsonFields Within(std::string_view name, const OrderedJson& object) const;
+  Result<std::string> RequiredText(std::string_view name) const;
 
   // The same of one value, a list's for example, that `name` names in errors.
   Result<double> NumberOf(std::string_view name, const OrderedJson& value) const;
@@ -35,11 +43,15 @@ class JsonFields {
 
   tl::unexpected<Error> Wrong(std::string_view name, const OrderedJson& found,
                               std::string_view expected) const;
-  tl::unexpected<Error> Fault(std::string_view message) const;
+  // Of several members, or of none.
+  tl::unexpected<Error> Fault(std::string_view message, std::string_view subject = {}) const;
+  std::string PathOf(std::string_view name) const;
+  const OrderedJson& object() const { return *object_; }
 
  private:
-  const OrderedJson& object_;
+  const OrderedJson* object_;
   std::string place_;
+  std::string path_;
 };
 
 // Sets `target` where there is a value.

@@ -1,4 +1,4 @@
-#include "cli/json_fields.h"
+#include "server/json_fields.h"
 
 #include <limits>
 #include <utility>
@@ -22,12 +22,12 @@ std::string RangeText(int64_t low, int64_t high) {
 
 }  // namespace
 
-JsonFields::JsonFields(const OrderedJson& object, std::string place)
-    : object_(object), place_(std::move(place)) {}
+JsonFields::JsonFields(const OrderedJson& object, std::string place, std::string path)
+    : object_(&object), place_(std::move(place)), path_(std::move(path)) {}
 
 const OrderedJson* JsonFields::Find(std::string_view name) const {
-  const auto member = object_.find(std::string(name));
-  return member == object_.end() || member->is_null() ? nullptr : &*member;
+  const auto member = object_->find(std::string(name));
+  return member == object_->end() || member->is_null() ? nullptr : &*member;
 }
 
 Result<std::optional<bool>> JsonFields::Flag(std::string_view name) const {
@@ -69,6 +69,34 @@ Result<std::optional<std::string>> JsonFields::Text(std::string_view name) const
   return value->get<std::string>();
 }
 
+Result<const OrderedJson*> JsonFields::Object(std::string_view name) const {
+  const OrderedJson* value = Find(name);
+  if (value != nullptr && !value->is_object()) {
+    return Wrong(name, *value, "an object");
+  }
+  return value;
+}
+
+Result<const OrderedJson*> JsonFields::List(std::string_view name) const {
+  const OrderedJson* value = Find(name);
+  if (value != nullptr && !value->is_array()) {
+    return Wrong(name, *value, "a list");
+  }
+  return value;
+}
+
+JsonFields JsonFields::Within(std::string_view name, const OrderedJson& object) const {
+  return JsonFields(object, place_, PathOf(name));
+}
+
+Result<std::string> JsonFields::RequiredText(std::string_view name) const {
+  CACHALOT_ASSIGN_OR_RETURN(std::optional<std::string> text, Text(name));
+  if (!text) {
+    return Fault(fmt::format("{} is missing, expected a string", PathOf(name)), PathOf(name));
+  }
+  return *std::move(text);
+}
+
 Result<double> JsonFields::NumberOf(std::string_view name, const OrderedJson& value) const {
   if (!value.is_number()) {
     return Wrong(name, value, "a number");
@@ -91,12 +119,20 @@ tl::unexpected<Error> JsonFields::Wrong(std::string_view name, const OrderedJson
                                         std::string_view expected) const {
   const std::string text = DumpPythonJson(found);
   const std::string_view shown = Utf8Prefix(text, kMaxShownBytes);
-  return MakeError(StatusCode::kInvalidArgument, "{}: {} is {}{}, expected {}", place_, name, shown,
-                   shown.size() < text.size() ? "…" : "", expected);
+  const std::string path = PathOf(name);
+  return Fault(fmt::format("{} is {}{}, expected {}", path, shown,
+                           shown.size() < text.size() ? "…" : "", expected),
+               path);
 }
 
-tl::unexpected<Error> JsonFields::Fault(std::string_view message) const {
-  return MakeError(StatusCode::kInvalidArgument, "{}: {}", place_, message);
+tl::unexpected<Error> JsonFields::Fault(std::string_view message, std::string_view subject) const {
+  return tl::unexpected(Error{StatusCode::kInvalidArgument,
+                              fmt::format("{}{}{}", place_, place_.empty() ? "" : ": ", message),
+                              std::string(subject)});
+}
+
+std::string JsonFields::PathOf(std::string_view name) const {
+  return fmt::format("{}{}{}", path_, path_.empty() ? "" : ".", name);
 }
 
 }  // namespace cachalot

@@ -1,0 +1,63 @@
+// Generator: from a request in no dialect to an answer in none: prompt, constraints, engine, text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "chat/wording.h"
+#include "engine/engine.h"
+#include "grammar/vocabulary.h"
+#include "http/http.h"
+#include "server/answer.h"
+#include "server/generation_request.h"
+#include "server/json_fields.h"
+#include "server/turn_memory.h"
+#include "tokenizer/tokenizer.h"
+
+namespace cachalot {
+
+struct ServedModel {
+  std::string name;                  // as clients call it
+  std::vector<std::string> aliases;  // other names that are answered
+  int64_t created = 0;               // seconds since 1970
+  std::shared_ptr<const Tokenizer> tokenizer;
+  PromptWording wording;
+  RequestDefaults defaults;        // banned ids included
+  bool thinks_by_default = false;  // where a client says nothing of it
+  bool any_name = true;            // answer whatever name a client calls the model
+};
+
+class ServerMetrics;
+
+class Generator {
+ public:
+  // Engine and metrics outlive the generator. Fails where the tokenizer lacks what the prompt format
+  // needs.
+  static Result<std::unique_ptr<Generator>> New(Engine& engine, ServedModel model,
+                                                ServerMetrics& metrics);
+
+  const ServedModel& model() const { return model_; }
+  const RequestDefaults& defaults() const { return model_.defaults; }
+  int64_t max_context() const { return engine_.max_context(); }
+  // The name that an answer shows: the member "model" of a request, the model's own where it has none.
+  // 404 for a name that is not answered.
+  ApiResult<std::string> ModelName(const JsonFields& fields) const;
+
+  // Begins to answer; the sink hears the rest, and is kept until then. When the client goes the
+  // answer is cancelled. `answer_id` is that of the answer in its dialect, of which ids of calls are
+  // made (CallId). On an error the sink hears nothing.
+  ApiStatus Start(GenerationRequest request, const std::string& answer_id,
+                  std::shared_ptr<HttpExchange> exchange, std::shared_ptr<AnswerSink> sink);
+  // Tokens of the prompt that Start would run.
+  ApiResult<int64_t> CountPromptTokens(const GenerationRequest& request) const;
+  ApiResult<std::vector<int32_t>> EncodePrompt(const GenerationRequest& request) const;
+};
+
+// A random id such as "chatcmpl-4f…": the prefix and 32 hexadecimal digits.
+std::string NewId(std::string_view prefix);
+// Of call `call` of a choice: "call_…" for all dialects; the same arguments give the same id.
+std::string CallId(const std::string& answer_id, int64_t choice, int64_t call);
+
+}  // namespace cachalot
