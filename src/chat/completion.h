@@ -50,6 +50,7 @@ class CompletionParser {
 
   // A stop string came: what follows is ignored, generation may end.
   bool has_stopped() const { return stop_.has_stopped(); }
+  const std::string& stopped_by() const { return stop_.stopped_by(); }
   int num_calls() const { return num_calls_; }
 
  private:

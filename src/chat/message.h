@@ -2,6 +2,7 @@
 // Who calls: the command line and the server, before EncodeMessages (prompt.h).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,12 @@ struct ToolCall {
   std::string arguments;  // as it came: a JSON object's text if all is well
 };
 
+// An answer as the tokens that the model wrote.
+struct WrittenTurn {
+  std::vector<int32_t> reasoning;  // before the closing tag of thinking
+  std::vector<int32_t> answer;     // content and calls, without the end-of-sentence mark
+};
+
 struct Message {
   Role role = Role::kUser;
   // Text parts of a content list are joined with blank lines; a part of another type reads
@@ -39,6 +46,8 @@ struct Message {
   std::optional<OrderedJson> response_format;  // absent where null or empty
   std::optional<PromptTask> task;
   bool omit_end_of_sentence = false;  // `wo_eos`
+  // Of an assistant message: rendered in place of reasoning, content and calls.
+  std::optional<WrittenTurn> written;
 };
 
 // One message; `place` names it in errors ("messages[3]"). Keys that the prompt format has no use

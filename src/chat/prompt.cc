@@ -190,9 +190,24 @@ class Renderer {
     // The answer to a task is given without thinking.
     const bool answers_task = index > 0 && At(index - 1).message.task.has_value();
     if (thinking_ && !answers_task && (!drop_ || index > last_user_)) {
-      prompt_.AddText(message.reasoning_content);
+      if (message.written) {
+        prompt_.AddTokens(message.written->reasoning);
+      } else {
+        prompt_.AddText(message.reasoning_content);
+      }
       prompt_.AddSpecial(kThinkClose);
     }
+    if (message.written) {
+      prompt_.AddTokens(message.written->answer);
+    } else {
+      RenderAnswer(message);
+    }
+    if (!message.omit_end_of_sentence) {
+      prompt_.AddSpecial(kEndOfSentence);
+    }
+  }
+
+  void RenderAnswer(const Message& message) {
     prompt_.AddText(message.content);
     if (!message.tool_calls.empty()) {
       prompt_.AddText("\n\n");
@@ -201,9 +216,6 @@ class Renderer {
         RenderCall(call);
       }
       AddTag("</", kToolCallsTag, ">");
-    }
-    if (!message.omit_end_of_sentence) {
-      prompt_.AddSpecial(kEndOfSentence);
     }
   }
 
@@ -294,10 +306,17 @@ void Prompt::Add(std::string_view text, bool trusted) {
   if (text.empty()) {
     return;
   }
-  if (segments_.empty() || segments_.back().trusted != trusted) {
+  if (segments_.empty() || segments_.back().trusted != trusted ||
+      !segments_.back().tokens.empty()) {
     segments_.push_back({"", trusted});
   }
   segments_.back().text += text;
+}
+
+void Prompt::AddTokens(const std::vector<int32_t>& tokens) {
+  if (!tokens.empty()) {
+    segments_.push_back({.tokens = tokens});
+  }
 }
 
 void Prompt::AddTemplateText(std::string_view text) {

@@ -3,6 +3,7 @@
 // format and effort taken from the checkpoint.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,23 +17,26 @@ namespace cachalot {
 // A run of special tokens (trusted), or text in which no special token may be recognised: what
 // users, tools and models wrote, and the plain part of templates. A special token ends a word for
 // the tokenizer anyway, so encoding segment by segment gives the ids of the whole text; what looks
-// like a special token in a user's text stays text.
+// like a special token in a user's text stays text. Or tokens, which stand for themselves.
 struct PromptSegment {
   std::string text;
   bool trusted = false;
+  std::vector<int32_t> tokens = {};  // then there is no text
 
   bool operator==(const PromptSegment&) const = default;
 };
 
-// Never two neighbours of one kind, never an empty segment.
+// Never two neighbouring texts of one kind, never an empty segment.
 class Prompt {
  public:
   void AddSpecial(std::string_view markers) { Add(markers, true); }
   void AddText(std::string_view text) { Add(text, false); }
+  void AddTokens(const std::vector<int32_t>& tokens);
   // Text of a template: the special tokens in it are meant.
   void AddTemplateText(std::string_view text);
 
   const std::vector<PromptSegment>& segments() const { return segments_; }
+  // Without the tokens.
   std::string Text() const;
 
  private:

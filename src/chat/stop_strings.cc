@@ -23,6 +23,7 @@ std::string StopMatcher::Push(std::string_view text) {
     for (const std::string& stop : stops_) {
       if (rest.starts_with(stop)) {
         has_stopped_ = true;
+        stopped_by_ = stop;
         std::string before = held_.substr(0, certain);
         held_.clear();
         return before;

@@ -19,11 +19,14 @@ class StopMatcher {
   // The text that was kept back.
   std::string Flush();
   bool has_stopped() const { return has_stopped_; }
+  // The string that came; empty so far.
+  const std::string& stopped_by() const { return stopped_by_; }
 
  private:
   std::vector<std::string> stops_;
   std::string held_;
   bool has_stopped_ = false;
+  std::string stopped_by_;
 };
 
 }  // namespace cachalot

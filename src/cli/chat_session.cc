@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/encode_prompt.h"
 #include "tokenizer/incremental_decoder.h"
 
 namespace cachalot {
@@ -95,11 +96,7 @@ Status ChatSession::Answer(const std::string& user_text, AnswerWriter& writer) {
   messages.push_back({.role = Role::kUser, .content = user_text});
   CACHALOT_ASSIGN_OR_RETURN(const Prompt prompt,
                             EncodeMessages(messages, settings_.prompt, wording_));
-  std::vector<Segment> segments;
-  for (const PromptSegment& segment : prompt.segments()) {
-    segments.push_back({segment.text, segment.trusted});
-  }
-  CACHALOT_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, tokenizer_.EncodeSegments(segments));
+  CACHALOT_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, EncodePrompt(tokenizer_, prompt));
 
   Message reply;
   reply.role = Role::kAssistant;

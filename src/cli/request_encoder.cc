@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "chat/prompt.h"
+#include "server/encode_prompt.h"
 
 namespace cachalot {
 namespace {
@@ -52,11 +53,7 @@ Result<std::vector<int32_t>> RequestEncoder::Encode(const GenerateRequest& reque
   options.thinking_mode = thinks ? ThinkingMode::kThinking : ThinkingMode::kChat;
   options.reasoning_effort = chat.thinking.effort;
   CACHALOT_ASSIGN_OR_RETURN(const Prompt prompt, EncodeMessages(chat.messages, options, *wording_));
-  std::vector<Segment> segments;
-  for (const PromptSegment& segment : prompt.segments()) {
-    segments.push_back({segment.text, segment.trusted});
-  }
-  return tokenizer_->EncodeSegments(segments);
+  return EncodePrompt(*tokenizer_, prompt);
 }
 
 }  // namespace cachalot

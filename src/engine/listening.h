@@ -82,7 +82,7 @@ class Recorder final : public RequestListener {
   Recorder(std::shared_ptr<Heard> heard, OnTokenHook on_token, std::function<void()> on_end)
       : heard_(std::move(heard)), on_token_(std::move(on_token)), on_end_(std::move(on_end)) {}
 
-  void OnPrompt(int64_t done, int64_t total) override {
+  void OnPrompt(int64_t done, int64_t total, int64_t /*cached*/) override {
     heard_->orderly = heard_->orderly && !heard_->end && done <= total;
     heard_->progress.push_back(done);
   }

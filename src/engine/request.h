@@ -30,8 +30,9 @@ struct RequestUsage {
 class RequestListener {
  public:
   virtual ~RequestListener() = default;
-  // Tokens of the prompt that are in the cache by now, as often as there are more than ever.
-  virtual void OnPrompt(int64_t /*done*/, int64_t /*total*/) {}
+  // Tokens of the prompt that are in the cache by now, as often as there are more than ever; how many
+  // of them were found there, as in the usage.
+  virtual void OnPrompt(int64_t /*done*/, int64_t /*total*/, int64_t /*cached*/) {}
   // Logprobs of the prompt's token `index`, 1 to the last, given those before it.
   virtual void OnPromptToken(int64_t /*index*/, const TokenLogprobs& /*logprobs*/) {}
   // False: the answer ends with this token.

@@ -269,7 +269,8 @@ Status StepLoop::PublishPrompts() {
       // A request that comes back starts over, and says nothing until it is further than it was.
       if (const auto done = std::min(end, active.usage.prompt_tokens); done > active.prompt_done) {
         active.prompt_done = done;
-        active.request.listener->OnPrompt(done, active.usage.prompt_tokens);
+        active.request.listener->OnPrompt(done, active.usage.prompt_tokens,
+                                          active.usage.cached_tokens);
       }
     }
     first_row += static_cast<int64_t>(entry.ids.size());

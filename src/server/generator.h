@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "chat/wording.h"
 #include "engine/engine.h"
-#include "grammar/vocabulary.h"
 #include "http/http.h"
 #include "server/answer.h"
+#include "server/constraints.h"
 #include "server/generation_request.h"
 #include "server/json_fields.h"
 #include "server/turn_memory.h"
@@ -18,29 +19,28 @@
 
 namespace cachalot {
 
+class ServerMetrics;
+
 struct ServedModel {
-  std::string name;                  // as clients call it
-  std::vector<std::string> aliases;  // other names that are answered
-  int64_t created = 0;               // seconds since 1970
+  std::string name;      // as clients call it
+  bool any_name = true;  // answer whatever they call it
+  int64_t created = 0;   // seconds since 1970
   std::shared_ptr<const Tokenizer> tokenizer;
   PromptWording wording;
   RequestDefaults defaults;        // banned ids included
   bool thinks_by_default = false;  // where a client says nothing of it
-  bool any_name = true;            // answer whatever name a client calls the model
 };
-
-class ServerMetrics;
 
 class Generator {
  public:
-  // Engine and metrics outlive the generator. Fails where the tokenizer lacks what the prompt format
-  // needs.
+  // Engine and metrics outlive the generator, and the generator whatever it has started. Fails where
+  // the tokenizer lacks what answers need.
   static Result<std::unique_ptr<Generator>> New(Engine& engine, ServedModel model,
                                                 ServerMetrics& metrics);
 
   const ServedModel& model() const { return model_; }
   const RequestDefaults& defaults() const { return model_.defaults; }
-  int64_t max_context() const { return engine_.max_context(); }
+  Engine& engine() const { return engine_; }
   // The name that an answer shows: the member "model" of a request, the model's own where it has none.
   // 404 for a name that is not answered.
   ApiResult<std::string> ModelName(const JsonFields& fields) const;
@@ -52,12 +52,22 @@ class Generator {
                   std::shared_ptr<HttpExchange> exchange, std::shared_ptr<AnswerSink> sink);
   // Tokens of the prompt that Start would run.
   ApiResult<int64_t> CountPromptTokens(const GenerationRequest& request) const;
-  ApiResult<std::vector<int32_t>> EncodePrompt(const GenerationRequest& request) const;
+
+ private:
+  Generator(Engine& engine, ServedModel model, ServerMetrics& metrics, Constraints constraints);
+
+  ThinkingMode ModeOf(const GenerationRequest& request) const;
+  ApiResult<std::vector<int32_t>> PromptOf(const GenerationRequest& request) const;
+  ApiStatus CheckLength(const GenerationRequest& request, int64_t prompt_tokens) const;
+
+  Engine& engine_;
+  const ServedModel model_;
+  ServerMetrics& metrics_;
+  Constraints constraints_;
+  const std::shared_ptr<TurnMemory> turns_;
 };
 
 // A random id such as "chatcmpl-4f…": the prefix and 32 hexadecimal digits.
 std::string NewId(std::string_view prefix);
-// Of call `call` of a choice: "call_…" for all dialects; the same arguments give the same id.
-std::string CallId(const std::string& answer_id, int64_t choice, int64_t call);
 
 }  // namespace cachalot

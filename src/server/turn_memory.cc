@@ -26,7 +26,8 @@ bool SameCalls(const std::vector<ToolCall>& a, const std::vector<ToolCall>& b) {
 }
 
 int64_t BytesOf(const TurnMemory::Turn& turn) {
-  size_t bytes = 256 + (turn.reasoning.size() + turn.answer.size()) * sizeof(int32_t);
+  size_t bytes =
+      256 + (turn.written.reasoning.size() + turn.written.answer.size()) * sizeof(int32_t);
   for (const ToolCall& call : turn.calls) {
     bytes += sizeof(call) + call.name.size() + call.arguments.size() + call.id.size();
   }
@@ -55,7 +56,7 @@ void TurnMemory::Remember(Turn turn) {
   }
 }
 
-std::optional<TurnMemory::Turn> TurnMemory::Find(const Message& message) {
+std::optional<WrittenTurn> TurnMemory::Find(const Message& message) {
   if (message.tool_calls.empty()) {
     return std::nullopt;
   }
@@ -65,7 +66,15 @@ std::optional<TurnMemory::Turn> TurnMemory::Find(const Message& message) {
     return std::nullopt;
   }
   turns_.splice(turns_.begin(), turns_, found->second);
-  return found->second->turn;
+  return found->second->turn.written;
+}
+
+std::string CallId(std::string_view answer_id, int64_t choice, int64_t call) {
+  // Ids of answers are "chatcmpl-" and the like before what is random.
+  const size_t prefix = answer_id.find_first_of("-_");
+  const std::string_view random =
+      prefix == answer_id.npos ? answer_id : answer_id.substr(prefix + 1);
+  return fmt::format("call_{}{:02x}{:02x}", random, choice, call);
 }
 
 }  // namespace cachalot

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -21,15 +22,14 @@ class TurnMemory {
   explicit TurnMemory(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
   struct Turn {
-    std::vector<ToolCall> calls;     // with their ids
-    std::vector<int32_t> reasoning;  // before the closing tag of thinking; empty in chat mode
-    std::vector<int32_t> answer;     // content and calls, without the end-of-sentence mark
+    std::vector<ToolCall> calls;  // with their ids
+    WrittenTurn written;
   };
 
   void Remember(Turn turn);
   // Of the message that sends exactly these calls back, arguments compared as JSON. The longest
   // unused are forgotten first.
-  std::optional<Turn> Find(const Message& message);
+  std::optional<WrittenTurn> Find(const Message& message);
 
  private:
   struct Kept {
@@ -44,5 +44,8 @@ class TurnMemory {
       by_call_;  // by the id of its first call
   int64_t bytes_ = 0;
 };
+
+// Of call `call` of a choice: "call_…" in all dialects; equal arguments give equal ids.
+std::string CallId(std::string_view answer_id, int64_t choice, int64_t call);
 
 }  // namespace cachalot
