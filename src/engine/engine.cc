@@ -82,6 +82,18 @@ Result<std::unique_ptr<DiskTier>> OpenDisk(const EngineOptions& options, const E
   return DiskTier::Open(disk);
 }
 
+std::vector<CachePoolUse> UseOf(const CacheAllocator& cache) {
+  std::vector<CachePoolUse> uses;
+  for (const CachePool pool : kCachePools) {
+    const PageAllocator& pages = cache.allocator(pool);
+    if (pages.num_pages() > 0) {
+      uses.push_back(
+          {NameOf(pool), pages.num_pages(), pages.num_pages() - pages.available_pages()});
+    }
+  }
+  return uses;
+}
+
 }  // namespace
 
 Result<CachePlan> PlanCache(const Device& device, const ModelConfig& config,
@@ -295,14 +307,27 @@ void Engine::Run() {
     if (!TakeArrivals() && !std::exchange(stops, true)) {
       loop_->CancelAll();
     }
+    BeginTurn();
     turn = loop_->Step(Now());
     PublishStats(turn);
   }
 }
 
+void Engine::BeginTurn() {
+  const std::lock_guard lock(mutex_);
+  turn_began_ = Now();
+}
+
+double Engine::step_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return turn_began_ == 0 ? 0 : static_cast<double>(Now() - turn_began_) * 1e-9;
+}
+
 void Engine::PublishStats(StepLoop::Turn turn) {
   const std::lock_guard lock(mutex_);
+  turn_began_ = 0;
   stats_ = {.scheduler = loop_->scheduler().stats(),
+            .pools = UseOf(loop_->scheduler().cache()),
             .prefix = loop_->scheduler().index().stats(),
             .graph = loop_->executor().graph_stats(),
             .times = loop_->times(),

@@ -40,8 +40,15 @@ struct EngineOptions {
   std::function<void(const std::string& line)> on_trace;  // the scheduler's trace, line by line
 };
 
+struct CachePoolUse {
+  const char* name = "";
+  int64_t pages = 0;
+  int64_t used = 0;  // by requests, by the prefix index, or by both
+};
+
 struct EngineStats {
   SchedulerStats scheduler;
+  std::vector<CachePoolUse> pools;  // of the device; those that the model has
   PrefixStats prefix;
   GraphStats graph;
   StepTimes times;
@@ -67,6 +74,8 @@ class Engine {
   // Waits until every request has ended, those submitted meanwhile included.
   void Drain();
   EngineStats stats() const;
+  // How long the step that is under way has been, 0 between steps and where nothing runs.
+  double step_seconds() const;
   const ModelConfig& config() const { return config_; }
   const CachePlan& plan() const { return plan_; }
   int64_t max_context() const { return scheduler_options_.max_context; }
@@ -85,6 +94,7 @@ class Engine {
   void Run();
   // Hands what has arrived over to the loop; false where the engine is to stop.
   bool TakeArrivals();
+  void BeginTurn();
   void PublishStats(StepLoop::Turn turn);
 
   const CachePlan plan_;
@@ -102,8 +112,9 @@ class Engine {
   std::vector<std::function<void()>> calls_;  // to be made between two steps
   EngineStats stats_;                         // as of the last step
   int64_t next_id_ = 1;
-  bool busy_ = false;   // the loop has requests
-  bool waits_ = false;  // all of them for the disk
+  int64_t turn_began_ = 0;  // Ticks; 0 between turns
+  bool busy_ = false;       // the loop has requests
+  bool waits_ = false;      // all of them for the disk
   bool stopping_ = false;
   std::unique_ptr<DiskTier> disk_;  // goes before the above: it reads into the loop's memory
   std::thread thread_;

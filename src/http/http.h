@@ -61,6 +61,8 @@ class HttpExchange {
   // Called once, on that thread, if the client goes before the answer is complete; soon, if it has
   // gone already. To be set once.
   virtual void OnClose(std::function<void()> closed) = 0;
+  // Says something of the request for the line that the log has of it. Before the answer is complete.
+  virtual void Annotate(std::string_view /*key*/, std::string /*value*/) {}
 };
 
 // On a worker thread. What it throws is answered with 500.

@@ -98,16 +98,6 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool cancelled_ = false;
 };
 
-ApiError TooLong(int64_t most, int64_t prompt, int64_t answer) {
-  const std::string wanted =
-      answer > 0
-          ? fmt::format("{} ({} of the prompt, {} for the answer)", prompt + answer, prompt, answer)
-          : fmt::format("{} of the prompt and one for the answer", prompt);
-  return {400,
-          fmt::format("the model's context is {} tokens, but the request needs {}", most, wanted),
-          "context_length_exceeded", "messages"};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Generator>> Generator::New(Engine& engine, ServedModel model,
@@ -174,22 +164,20 @@ ApiResult<int64_t> Generator::CountPromptTokens(const GenerationRequest& request
   return static_cast<int64_t>(prompt.size());
 }
 
-ApiStatus Generator::CheckLength(const GenerationRequest& request, int64_t prompt_tokens) const {
-  const int64_t most = engine_.max_context();
-  const int64_t answer = request.max_new_tokens.value_or(0);
-  if (prompt_tokens >= most || answer > most - prompt_tokens) {
-    return tl::unexpected(TooLong(most, prompt_tokens, answer));
-  }
-  return {};
-}
-
 ApiStatus Generator::Start(GenerationRequest request, const std::string& answer_id,
                            std::shared_ptr<HttpExchange> exchange,
                            std::shared_ptr<AnswerSink> sink) {
   RequestClock clock;
   CACHALOT_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, PromptOf(request));
   const auto prompt_tokens = static_cast<int64_t>(prompt.size());
-  CACHALOT_RETURN_IF_ERROR(CheckLength(request, prompt_tokens));
+  if (prompt_tokens >= engine_.max_context()) {
+    // An answer that the context cuts short is no fault of the client's: many ask for the most.
+    return tl::unexpected(ApiError(
+        400,
+        fmt::format("the prompt has {} tokens, but the context, the answer included, is {} tokens",
+                    prompt_tokens, engine_.max_context()),
+        "context_length_exceeded", "messages"));
+  }
   const ThinkingMode mode = ModeOf(request);
   CACHALOT_ASSIGN_OR_RETURN(const std::optional<AnswerRules> rules,
                             constraints_.RulesOf(request, mode));

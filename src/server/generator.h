@@ -58,7 +58,6 @@ class Generator {
 
   ThinkingMode ModeOf(const GenerationRequest& request) const;
   ApiResult<std::vector<int32_t>> PromptOf(const GenerationRequest& request) const;
-  ApiStatus CheckLength(const GenerationRequest& request, int64_t prompt_tokens) const;
 
   Engine& engine_;
   const ServedModel model_;
