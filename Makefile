@@ -2,7 +2,7 @@
 
 BUILD_PACKAGES := g++ cmake ninja-build ccache mold pkg-config \
   libfmt-dev libspdlog-dev nlohmann-json3-dev libexpected-dev libcli11-dev libpcre2-dev libedit-dev libhwloc-dev libb2-dev \
-  libgtest-dev libgmock-dev
+  prometheus-cpp-dev libgtest-dev libgmock-dev
 TEST_PACKAGES := librapidcheck-dev clang-format-16 python3-numpy
 LINT_PACKAGES := clang-tidy-16
 FUZZ_PACKAGES := clang-16 libclang-rt-16-dev
