@@ -6,11 +6,11 @@
 
 namespace cachalot {
 
-Status SetUpLog(const std::string& level) {
+Status SetUpLog(const std::string& level, const std::string& otherwise) {
   std::string wanted = level;
   if (wanted.empty()) {
     const char* from_environment = std::getenv("CACHALOT_LOG");
-    wanted = from_environment != nullptr ? from_environment : "warn";
+    wanted = from_environment != nullptr ? from_environment : otherwise;
   }
   const auto parsed = spdlog::level::from_str(wanted);
   if (parsed == spdlog::level::off && wanted != "off") {

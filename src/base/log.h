@@ -7,8 +7,8 @@
 
 namespace cachalot {
 
-// Levels: trace, debug, info, warn, error, off. The environment's CACHALOT_LOG sets the default
-// (warn where unset).
-Status SetUpLog(const std::string& level);
+// Levels: trace, debug, info, warn, error, off. Where `level` is empty the environment's CACHALOT_LOG
+// decides, and `otherwise` where that is unset.
+Status SetUpLog(const std::string& level, const std::string& otherwise = "warn");
 
 }  // namespace cachalot

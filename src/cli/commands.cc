@@ -13,9 +13,11 @@ int RunProgram(int argc, const char* const* argv) {
   app.set_version_flag("--version", "cachalot " CACHALOT_VERSION);
   std::string log_level;
   app.add_option("--log-level", log_level,
-                 "trace, debug, info, warn, error or off (default: $CACHALOT_LOG, else warn)");
+                 "trace, debug, info, warn, error or off (default: $CACHALOT_LOG, else warn; info "
+                 "for serve)");
   Action action;
   AddRunCommand(app, action);
+  AddServeCommand(app, action);
   AddGenerateCommand(app, action);
   AddReplayCommand(app, action);
   AddLogitsCommand(app, action);
@@ -30,7 +32,7 @@ int RunProgram(int argc, const char* const* argv) {
     const int code = app.exit(error);
     return code == 0 ? 0 : ExitCode(StatusCode::kInvalidArgument);
   }
-  Status status = SetUpLog(log_level);
+  Status status = SetUpLog(log_level, app.got_subcommand("serve") ? "info" : "warn");
   if (status) {
     status = action();
   }

@@ -12,6 +12,7 @@ namespace cachalot {
 using Action = std::function<Status()>;
 
 void AddRunCommand(CLI::App& app, Action& action);
+void AddServeCommand(CLI::App& app, Action& action);
 void AddGenerateCommand(CLI::App& app, Action& action);
 void AddReplayCommand(CLI::App& app, Action& action);
 void AddLogitsCommand(CLI::App& app, Action& action);

@@ -3,22 +3,26 @@
 namespace cachalot {
 namespace {
 
-volatile std::sig_atomic_t interrupt_flag = 0;
+volatile std::sig_atomic_t interrupts = 0;
 
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
   Reset();
   struct sigaction action = {};
-  action.sa_handler = [](int) { interrupt_flag = 1; };
+  action.sa_handler = [](int) { interrupts = interrupts + 1; };
   sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, &before_);
+  ::sigaction(SIGINT, &action, &interrupt_before_);
+  ::sigaction(SIGTERM, &action, &terminate_before_);
 }
 
-InterruptGuard::~InterruptGuard() { ::sigaction(SIGINT, &before_, nullptr); }
+InterruptGuard::~InterruptGuard() {
+  ::sigaction(SIGINT, &interrupt_before_, nullptr);
+  ::sigaction(SIGTERM, &terminate_before_, nullptr);
+}
 
-bool InterruptGuard::interrupted() { return interrupt_flag != 0; }
+int InterruptGuard::count() { return interrupts; }
 
-void InterruptGuard::Reset() { interrupt_flag = 0; }
+void InterruptGuard::Reset() { interrupts = 0; }
 
 }  // namespace cachalot

@@ -1,11 +1,11 @@
-// Ctrl-C as a flag.
+// Ctrl-C, and the signal that asks a program to end, as a count.
 #pragma once
 
 #include <csignal>
 
 namespace cachalot {
 
-// While one lives, Ctrl-C sets a flag instead of ending the program.
+// While one lives, Ctrl-C and SIGTERM are counted instead of ending the program.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -13,11 +13,13 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
   ~InterruptGuard();
 
-  static bool interrupted();
+  static int count();
+  static bool interrupted() { return count() > 0; }
   static void Reset();
 
  private:
-  struct sigaction before_;
+  struct sigaction interrupt_before_;
+  struct sigaction terminate_before_;
 };
 
 }  // namespace cachalot

@@ -15,6 +15,15 @@
 
 namespace cachalot {
 
+// What a checkpoint's folder says of text.
+struct TextModel {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  PromptWording wording;
+  // Ids of the vocabulary that no token stands for.
+  std::shared_ptr<const std::vector<int32_t>> unused_ids;
+};
+Result<TextModel> LoadTextModel(const std::string& folder, const ModelConfig& config);
+
 class RequestEncoder {
  public:
   // Of a checkpoint folder. It may lack a tokenizer where all requests are token ids without stop
@@ -24,14 +33,14 @@ class RequestEncoder {
 
   Result<std::vector<int32_t>> Encode(const GenerateRequest& request) const;
   // Null where there is none.
-  std::shared_ptr<const Tokenizer> tokenizer() const { return tokenizer_; }
+  std::shared_ptr<const Tokenizer> tokenizer() const { return text_ ? text_->tokenizer : nullptr; }
   // Ids of the vocabulary that no token stands for; null without a tokenizer.
-  std::shared_ptr<const std::vector<int32_t>> unused_ids() const { return unused_ids_; }
+  std::shared_ptr<const std::vector<int32_t>> unused_ids() const {
+    return text_ ? text_->unused_ids : nullptr;
+  }
 
  private:
-  std::shared_ptr<const Tokenizer> tokenizer_;
-  std::shared_ptr<const std::vector<int32_t>> unused_ids_;
-  std::optional<PromptWording> wording_;  // with a tokenizer
+  std::optional<TextModel> text_;
 };
 
 }  // namespace cachalot

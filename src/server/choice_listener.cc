@@ -47,7 +47,12 @@ void ChoiceListener::OnPromptToken(int64_t /*index*/, const TokenLogprobs& logpr
 }
 
 bool ChoiceListener::OnToken(const GeneratedToken& token) {
-  clock_.Tick();
+  const auto gap = clock_.Tick();
+  if (gap) {
+    settings_.metrics->OnNextTokens(1, *gap);
+  } else if (settings_.choice == 0) {
+    settings_.metrics->OnFirstToken(Seconds(*clock_.first_token - clock_.arrived));
+  }
   if (token.id == settings_.think_close && !thinking_end_) {
     thinking_end_ = tokens_.size();
   }

@@ -11,6 +11,7 @@
 
 #include "chat/completion.h"
 #include "engine/request.h"
+#include "metrics/server_metrics.h"
 #include "server/answer.h"
 #include "server/request_clock.h"
 #include "server/turn_memory.h"
@@ -29,6 +30,7 @@ struct ChoiceSettings {
   int32_t think_close = -1;           // its token, in a chat
   std::shared_ptr<TurnMemory> turns;  // in a chat
   std::vector<int32_t> echo;          // the prompt, where it stands before the answer
+  ServerMetrics* metrics = nullptr;
 };
 
 // Where to: each may be called from the engine's thread, and does not wait.

@@ -20,12 +20,51 @@ namespace {
 constexpr int64_t kTurnMemoryBytes = int64_t{64} << 20;
 constexpr size_t kMaxShownBytes = 100;  // of a model's name in an error
 
+FinishedReason ReasonOf(AnswerFinish finish) {
+  switch (finish) {
+    case AnswerFinish::kStop:
+    case AnswerFinish::kStopString:
+    case AnswerFinish::kToolCalls:
+      return FinishedReason::kStop;
+    case AnswerFinish::kLength:
+      return FinishedReason::kLength;
+    case AnswerFinish::kCancelled:
+      return FinishedReason::kAbort;
+    case AnswerFinish::kDeadline:
+      return FinishedReason::kTimeout;
+    case AnswerFinish::kFailed:
+      break;
+  }
+  return FinishedReason::kError;
+}
+
+std::string_view NameOf(AnswerFinish finish) {
+  switch (finish) {
+    case AnswerFinish::kStop:
+      return "stop";
+    case AnswerFinish::kStopString:
+      return "stop_string";
+    case AnswerFinish::kToolCalls:
+      return "tool_calls";
+    case AnswerFinish::kLength:
+      return "length";
+    case AnswerFinish::kCancelled:
+      return "cancelled";
+    case AnswerFinish::kDeadline:
+      return "deadline";
+    case AnswerFinish::kFailed:
+      break;
+  }
+  return "failed";
+}
+
 // Between the engine's thread and the sink's: one request's choices, on their way.
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  Generation(Engine& engine, std::shared_ptr<HttpExchange> exchange,
+  Generation(Engine& engine, ServerMetrics& metrics, std::shared_ptr<HttpExchange> exchange,
              std::shared_ptr<AnswerSink> sink, int64_t num_choices)
       : engine_(engine),
+        metrics_(metrics),
         exchange_(std::move(exchange)),
         sink_(std::move(sink)),
         left_(num_choices) {}
@@ -65,7 +104,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
       held_.emplace_back(std::move(work));
     }
   }
-  void ChoiceEnded(int64_t choice, const AnswerEnd& end, const AnswerUsage& usage) {
+  void ChoiceEnded(int64_t choice, const AnswerEnd& end, const AnswerUsage& usage,
+                   const RequestClock& clock) {
     AnswerUsage total;
     bool is_last = false;
     {
@@ -73,11 +113,15 @@ class Generation : public std::enable_shared_from_this<Generation> {
       usage_.prompt_tokens = usage.prompt_tokens;
       if (choice == 0) {  // the others find what it has left
         usage_.cached_tokens = usage.cached_tokens;
+        clock_ = clock;
       }
       usage_.completion_tokens += usage.completion_tokens;
       usage_.reasoning_tokens += usage.reasoning_tokens;
       is_last = --left_ == 0;
       total = usage_;
+    }
+    if (is_last) {
+      Record(end, total);
     }
     Tell([choice, end](AnswerSink& sink) { sink.OnChoiceEnd(choice, end); });
     if (is_last) {
@@ -86,13 +130,37 @@ class Generation : public std::enable_shared_from_this<Generation> {
   }
 
  private:
+  // For metrics and the log: a request ends as its last choice does.
+  void Record(const AnswerEnd& end, const AnswerUsage& usage) {
+    const auto since_arrival = [&](const std::optional<RequestClock::Clock::time_point>& when) {
+      return when ? std::optional(Seconds(*when - clock_.arrived)) : std::nullopt;
+    };
+    RequestTimes times;
+    times.reason = ReasonOf(end.finish);
+    times.queued_seconds = since_arrival(clock_.first_step);
+    times.first_token_seconds = since_arrival(clock_.first_token);
+    times.total_seconds = Seconds(RequestClock::Clock::now() - clock_.arrived);
+    times.prompt_tokens = usage.prompt_tokens;
+    times.completion_tokens = usage.completion_tokens;
+    metrics_.OnRequestEnd(times);
+    exchange_->Annotate("prompt", std::to_string(usage.prompt_tokens));
+    exchange_->Annotate("cached", std::to_string(usage.cached_tokens));
+    exchange_->Annotate("answer", std::to_string(usage.completion_tokens));
+    if (times.first_token_seconds) {
+      exchange_->Annotate("ttft", fmt::format("{:.3f}", *times.first_token_seconds));
+    }
+    exchange_->Annotate("end", std::string(NameOf(end.finish)));
+  }
+
   Engine& engine_;
+  ServerMetrics& metrics_;
   const std::shared_ptr<HttpExchange> exchange_;
   const std::shared_ptr<AnswerSink> sink_;
   std::mutex mutex_;
   std::vector<RequestId> ids_;
   std::vector<std::function<void()>> held_;
   AnswerUsage usage_;
+  RequestClock clock_;  // of the first choice
   int64_t left_;
   bool open_ = false;
   bool cancelled_ = false;
@@ -196,8 +264,9 @@ ApiStatus Generator::Start(GenerationRequest request, const std::string& answer_
   if (request.echo) {
     settings.echo = prompt;
   }
-  const auto generation =
-      std::make_shared<Generation>(engine_, exchange, std::move(sink), request.num_choices);
+  settings.metrics = &metrics_;
+  const auto generation = std::make_shared<Generation>(engine_, metrics_, exchange, std::move(sink),
+                                                       request.num_choices);
   exchange->OnClose([weak = std::weak_ptr(generation)] {
     if (const auto kept = weak.lock()) {
       kept->Cancel();
@@ -209,11 +278,9 @@ ApiStatus Generator::Start(GenerationRequest request, const std::string& answer_
     events.on_piece = [generation](AnswerPiece piece) {
       generation->Tell([piece = std::move(piece)](AnswerSink& to) { to.OnPiece(piece); });
     };
-    events.on_end = [generation, choice, &metrics = metrics_](
-                        const AnswerEnd& end, const AnswerUsage& usage, const RequestClock& times) {
-      (void)metrics;
-      (void)times;
-      generation->ChoiceEnded(choice, end, usage);
+    events.on_end = [generation, choice](const AnswerEnd& end, const AnswerUsage& usage,
+                                         const RequestClock& times) {
+      generation->ChoiceEnded(choice, end, usage, times);
     };
     events.on_prompt = [generation, choice](int64_t done, int64_t cached) {
       if (choice == 0) {
@@ -243,6 +310,13 @@ ApiStatus Generator::Start(GenerationRequest request, const std::string& answer_
   }
   generation->Open(prompt_tokens);
   return {};
+}
+
+RequestDefaults Generator::NewDefaults() const {
+  RequestDefaults defaults = model_.defaults;
+  thread_local std::random_device random;
+  defaults.sampling.seed = uint64_t{random()} << 32 | random();
+  return defaults;
 }
 
 std::string NewId(std::string_view prefix) {

@@ -39,7 +39,8 @@ class Generator {
                                                 ServerMetrics& metrics);
 
   const ServedModel& model() const { return model_; }
-  const RequestDefaults& defaults() const { return model_.defaults; }
+  // For a request that is about to be read: a seed of its own, should it bring none.
+  RequestDefaults NewDefaults() const;
   Engine& engine() const { return engine_; }
   // The name that an answer shows: the member "model" of a request, the model's own where it has none.
   // 404 for a name that is not answered.
@@ -50,14 +51,14 @@ class Generator {
   // made (CallId). On an error the sink hears nothing.
   ApiStatus Start(GenerationRequest request, const std::string& answer_id,
                   std::shared_ptr<HttpExchange> exchange, std::shared_ptr<AnswerSink> sink);
-  // Tokens of the prompt that Start would run.
+  // The prompt that Start would run.
+  ApiResult<std::vector<int32_t>> PromptOf(const GenerationRequest& request) const;
   ApiResult<int64_t> CountPromptTokens(const GenerationRequest& request) const;
 
  private:
   Generator(Engine& engine, ServedModel model, ServerMetrics& metrics, Constraints constraints);
 
   ThinkingMode ModeOf(const GenerationRequest& request) const;
-  ApiResult<std::vector<int32_t>> PromptOf(const GenerationRequest& request) const;
 
   Engine& engine_;
   const ServedModel model_;

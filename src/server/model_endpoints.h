@@ -4,7 +4,6 @@
 
 #include <memory>
 
-#include "engine/engine.h"
 #include "http/http.h"
 #include "server/generator.h"
 
@@ -19,8 +18,5 @@ void ServeTokenize(Generator& generator, std::shared_ptr<HttpExchange> exchange)
 void ServeDetokenize(Generator& generator, std::shared_ptr<HttpExchange> exchange);
 // Generates a token: 200, or 503 where that fails, as in SGLang.
 void ServeHealthGenerate(Generator& generator, std::shared_ptr<HttpExchange> exchange);
-
-// requests, cache and steps of an engine, for /server_info.
-OrderedJson EngineInfo(const EngineStats& stats);
 
 }  // namespace cachalot

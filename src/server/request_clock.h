@@ -6,6 +6,10 @@
 
 namespace cachalot {
 
+inline double Seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
 struct RequestClock {
   using Clock = std::chrono::steady_clock;
 
@@ -14,14 +18,18 @@ struct RequestClock {
   std::optional<Clock::time_point> first_token;
   std::optional<Clock::time_point> last_token;
 
-  void Tick() {
-    last_token = Clock::now();
-    first_token = first_token.value_or(*last_token);
+  // A token came: the seconds since the one before, none for the first.
+  std::optional<double> Tick() {
+    const Clock::time_point now = Clock::now();
+    std::optional<double> gap;
+    if (last_token) {
+      gap = Seconds(now - *last_token);
+    } else {
+      first_token = now;
+    }
+    last_token = now;
+    return gap;
   }
 };
-
-inline double Seconds(RequestClock::Clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
 
 }  // namespace cachalot

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log.h"
 #include "io/utf8.h"
 #include "metrics/server_metrics.h"
 #include "server/anthropic_messages.h"
+#include "server/engine_info.h"
 #include "server/model_endpoints.h"
 #include "server/observed_exchange.h"
 #include "server/openai_chat.h"
@@ -31,16 +31,6 @@ bool SameKey(std::string_view given, std::string_view key) {
     difference |= static_cast<unsigned char>(given[i] ^ key[i % std::max<size_t>(key.size(), 1)]);
   }
   return difference == 0 && !key.empty();
-}
-
-void LogRequest(const RequestRecord& record) {
-  std::string notes;
-  for (const auto& [key, value] : record.notes) {
-    notes += fmt::format(" {}={}", key, value);
-  }
-  spdlog::info("{} {} {} {} {:.3f}s{}", record.peer, record.method,
-               Utf8Prefix(ReplaceInvalidUtf8(record.path), kMaxShownBytes), record.status,
-               record.seconds, notes);
 }
 
 HttpResponse PageResponse() {
@@ -121,8 +111,8 @@ void Service::Handle(std::shared_ptr<HttpExchange> exchange) {
     headers = {{"Access-Control-Allow-Origin", options_.cors_origin}, {"Vary", "Origin"}};
   }
   const auto done = [this](const RequestRecord& record) {
-    metrics_.OnHttpRequest(KnownPath(record.path), record.status);
-    LogRequest(record);
+    metrics_.OnHttpAnswer(KnownPath(record.path), record.status);
+    options_.on_request(record);
   };
   Dispatch(Observe(std::move(exchange), std::move(headers), done));
 }
@@ -198,7 +188,7 @@ void Service::Preflight(HttpExchange& exchange) const {
 }
 
 HttpResponse Service::Fault(int status, std::string_view message, std::string_view path) const {
-  metrics_.OnHttpRequest(KnownPath(path), status);
+  metrics_.OnHttpAnswer(KnownPath(path), status);
   return ErrorResponse(DialectOfPath(path), {status, std::string(message)});
 }
 
@@ -230,10 +220,11 @@ HttpResponse Service::Health() const {
 
 HttpResponse Service::Metrics() const {
   if (const Generator* const generator = generator_; generator != nullptr) {
-    metrics_.SetEngine(GaugesOf(generator->engine().stats()));
+    metrics_.SetEngine(GaugesOf(generator->engine()));
   }
+  metrics_.SetHttp(options_.http_gauges());
   HttpResponse response;
-  response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+  response.content_type = std::string(ServerMetrics::kContentType);
   response.body = metrics_.Text();
   return response;
 }
@@ -250,7 +241,7 @@ HttpResponse Service::ServerInfo() const {
                       {"device", options_.device},
                       {"model", generator.model().name},
                       {"max_context", generator.engine().max_context()}};
-  info.update(EngineInfo(generator.engine().stats()));
+  info.update(EngineInfo(generator.engine()));
   HttpResponse response;
   response.body = DumpJson(info);
   return response;

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "http/http.h"
+#include "metrics/server_metrics.h"
 #include "server/generator.h"
+#include "server/observed_exchange.h"
 
 namespace cachalot {
 
@@ -19,6 +22,8 @@ struct ServiceOptions {
   double stall_seconds = 120;         // a step that takes longer makes the server unhealthy
   std::string version;
   std::string device;
+  std::function<void(const RequestRecord&)> on_request;  // each that is complete; must not wait
+  std::function<HttpGauges()> http_gauges;
 };
 
 // From any thread.
