@@ -56,13 +56,15 @@ struct Grammar {
   std::vector<NodeId> rules;  // where each begins
   RuleId root = 0;
   std::vector<ByteSet> byte_sets;
-  // Calls that some way from a node to the end of its rule needs at once; kNotWithin: there is no such way.
+  // How many calls must be open at once on the way from a node to the end of its rule that needs
+  // fewest; kNotWithin: there is no way.
   std::vector<int32_t> height;
   // Bytes that no set tells apart have the same class.
   std::array<uint8_t, 256> class_of{};
   int32_t num_classes = 0;
-  std::vector<std::vector<bool>> classes_in;  // [byte_sets][num_classes]
-  ByteSet used_bytes;                         // all that some set has
+  std::vector<ByteSet> class_sets;  // byte_sets in classes
+  ByteSet used_bytes;               // that some text has
+  std::vector<int32_t> used_tokens;
 };
 
 // Builds a grammar from the end to the beginning: each call takes the node that follows and returns
