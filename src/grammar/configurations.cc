@@ -124,8 +124,8 @@ void Configurations::Close(NodeId node, int64_t count, FrameId parent, Closure& 
       const bool returns_at_once = here.kind == Kind::kCall && here.next == 0;
       const FrameId frame =
           returns_at_once ? item.parent : InternFrame(return_to, return_count, item.parent);
-      const int32_t need = frames_[static_cast<size_t>(frame)].depth +
-                           grammar_->height[static_cast<size_t>(body)];
+      const int32_t need =
+          frames_[static_cast<size_t>(frame)].depth + grammar_->height[static_cast<size_t>(body)];
       closure.need = std::max(closure.need, need);
       // What nests too deep is left out; a way that does not was seen to when `node` was entered.
       if (need <= Grammar::kMaxDepth) {
@@ -154,8 +154,7 @@ void Configurations::Close(NodeId node, int64_t count, FrameId parent, Closure& 
         break;
       case Kind::kSplit:
         for (int32_t i = here.next; i-- > 0;) {
-          todo_.push_back(
-              {grammar_->edges[static_cast<size_t>(here.operand + i)], 0, item.parent});
+          todo_.push_back({grammar_->edges[static_cast<size_t>(here.operand + i)], 0, item.parent});
         }
         break;
     }
@@ -170,8 +169,8 @@ void Configurations::Step(const std::vector<FrameId>& stacks, uint8_t byte_class
     }
     const GrammarNode& node = NodeOf(stack);
     if (node.kind == Kind::kFree) {
-      Close(frames_[static_cast<size_t>(stack)].node, 0,
-            frames_[static_cast<size_t>(stack)].parent, closure);
+      Close(frames_[static_cast<size_t>(stack)].node, 0, frames_[static_cast<size_t>(stack)].parent,
+            closure);
     } else if (node.kind == Kind::kBytes &&
                grammar_->class_sets[static_cast<size_t>(node.operand)][byte_class]) {
       Close(node.next, 0, frames_[static_cast<size_t>(stack)].parent, closure);
@@ -364,8 +363,7 @@ void Configurations::Mark(int32_t token, TokenMask& mask) const {
 }
 
 template <typename OnNode>
-void Configurations::Walk(size_t first, size_t end, TokenMask& mask, Visit& visit,
-                          OnNode on_node) {
+void Configurations::Walk(size_t first, size_t end, TokenMask& mask, Visit& visit, OnNode on_node) {
   const std::vector<GrammarVocabulary::TreeNode>& tree = vocabulary_->tree();
   for (size_t i = first; i < end;) {
     const GrammarVocabulary::TreeNode& node = tree[i];
@@ -512,20 +510,24 @@ std::shared_ptr<const TokenMask> Configurations::MaskOf(int32_t configuration) {
   }
   const int32_t canonical = Canonical(configuration);
   Configuration& shared = configurations_[static_cast<size_t>(canonical)];
-  if (!shared.mask || shared.is_cut) {
+  if (!shared.mask && !shared.masks_are_cut) {
     Visit visit;
     auto mask = ComputeMask(canonical, visit);
-    ++num_masks_;
-    if (visit.is_cut) {
-      // What a bound leaves out depends on all of a configuration.
-      auto walked = std::make_shared<TokenMask>(NewMask());
-      MarkUnspelt(exact.stacks, *walked);
-      Visit ignored;
-      WalkAll(configuration, *walked, ignored);
-      exact.mask = std::move(walked);
-      return exact.mask;
+    shared.masks_are_cut = visit.is_cut;
+    if (!visit.is_cut) {
+      shared.mask = std::move(mask);
+      ++num_masks_;
     }
-    shared.mask = std::move(mask);
+  }
+  if (shared.masks_are_cut) {
+    // What a bound leaves out depends on all of a configuration.
+    auto mask = std::make_shared<TokenMask>(NewMask());
+    MarkUnspelt(exact.stacks, *mask);
+    Visit ignored;
+    WalkAll(configuration, *mask, ignored);
+    exact.mask = std::move(mask);
+    ++num_masks_;
+    return exact.mask;
   }
   exact.mask = shared.mask;
   return exact.mask;

@@ -77,7 +77,8 @@ class Configurations {
     int32_t need = 0;     // the deepest that a way here went, with what was still needed there
     bool is_cut = false;  // a way here had more stacks than it may
     bool is_free = false;
-    bool returns = false;  // to the bottom, or outside
+    bool returns = false;        // to the bottom, or outside
+    bool masks_are_cut = false;  // of canonical ones: each that it stands for has its own mask
     std::shared_ptr<const TokenMask> mask;
     std::shared_ptr<const LocalMask> local;
   };

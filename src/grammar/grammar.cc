@@ -276,8 +276,9 @@ NodeId GrammarBuilder::Repeat(RuleId body, int64_t min, int64_t max, NodeId next
   if (min > max) {
     return Nothing();
   }
-  return max == 0 ? next
-                  : Add({.kind = Kind::kRepeat, .operand = body, .next = next, .min = min, .max = max});
+  return max == 0
+             ? next
+             : Add({.kind = Kind::kRepeat, .operand = body, .next = next, .min = min, .max = max});
 }
 
 NodeId GrammarBuilder::Split(std::vector<NodeId> alternatives) {
@@ -296,8 +297,7 @@ NodeId GrammarBuilder::Split(std::vector<NodeId> alternatives) {
 NodeId GrammarBuilder::Free() { return Add({.kind = Kind::kFree}); }
 
 NodeId GrammarBuilder::OpenSplit() {
-  const NodeId split =
-      Add({.kind = Kind::kSplit, .operand = static_cast<int32_t>(splits_.size())});
+  const NodeId split = Add({.kind = Kind::kSplit, .operand = static_cast<int32_t>(splits_.size())});
   if (split != Nothing()) {
     splits_.emplace_back();
   }

@@ -46,9 +46,7 @@ std::shared_ptr<Configurations> CompiledGrammar::CachesAfter(
 }
 
 GrammarConstraint::GrammarConstraint(std::shared_ptr<CompiledGrammar> grammar)
-    : grammar_(std::move(grammar)),
-      caches_(grammar_->caches()),
-      configuration_(caches_->Start()) {}
+    : grammar_(std::move(grammar)), caches_(grammar_->caches()), configuration_(caches_->Start()) {}
 
 std::span<const uint64_t> GrammarConstraint::Allowed() {
   if (caches_->is_full()) {

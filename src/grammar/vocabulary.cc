@@ -25,8 +25,7 @@ Result<std::shared_ptr<const GrammarVocabulary>> GrammarVocabulary::Make(
     }
     made->text_ += bytes;
     made->begin_.push_back(static_cast<uint32_t>(made->text_.size()));
-    made->max_token_bytes_ =
-        std::max(made->max_token_bytes_, static_cast<int32_t>(bytes.size()));
+    made->max_token_bytes_ = std::max(made->max_token_bytes_, static_cast<int32_t>(bytes.size()));
   }
   const auto num_ids = static_cast<int32_t>(bytes_by_id.size());
   made->next_of_.assign(bytes_by_id.size(), -1);
