@@ -142,14 +142,18 @@ class SchemaCompiler {
     return builder_.Split(std::move(ways));
   }
 
+  static JsonTypes ValidTypes(const Keywords& keywords) {
+    JsonTypes types = keywords.values ? 0 : kAllTypes;
+    for (const OrderedJson& value : keywords.values.value_or(std::vector<OrderedJson>())) {
+      types |= TypeOf(value);
+    }
+    return types & keywords.types;
+  }
+
   // Where `type` is not there, the types that other keywords speak of.
   static JsonTypes GeneratedTypes(const Keywords& keywords) {
     if (keywords.values) {
-      JsonTypes types = 0;
-      for (const OrderedJson& value : *keywords.values) {
-        types |= TypeOf(value);
-      }
-      return types & keywords.types;
+      return ValidTypes(keywords);
     }
     const JsonTypes spoken_of = keywords.types & keywords.applies_to;
     return keywords.types == kAllTypes && spoken_of != 0 ? spoken_of : keywords.types;
@@ -172,8 +176,11 @@ class SchemaCompiler {
     if (list.pointer.ends_with("/oneOf")) {
       for (size_t i = 0; i < alternatives.size(); ++i) {
         for (size_t j = 0; j < alternatives.size(); ++j) {
+          if (i == j) {
+            continue;
+          }
           CACHALOT_ASSIGN_OR_RETURN(const bool excluded,
-                                    i == j || Excludes(alternatives[i], alternatives[j], 0));
+                                    Excludes(alternatives[i], alternatives[j], 0));
           if (!excluded) {
             return SchemaError(list, StatusCode::kUnsupported,
                                "a value may satisfy both {} and {}, which must be told apart by "
@@ -193,7 +200,7 @@ class SchemaCompiler {
     }
     CACHALOT_ASSIGN_OR_RETURN(const Keywords mine, reader_.Read(one));
     CACHALOT_ASSIGN_OR_RETURN(const Keywords theirs, reader_.Read(other));
-    JsonTypes common = GeneratedTypes(mine) & theirs.types;
+    JsonTypes common = GeneratedTypes(mine) & ValidTypes(theirs);
     if (mine.values && theirs.values) {
       common = 0;
       for (const OrderedJson& value : *mine.values) {
