@@ -1,7 +1,7 @@
 # The front door. `make run` and `make test` do everything from a fresh Debian 12 machine on.
 
 BUILD_PACKAGES := g++ cmake ninja-build ccache mold pkg-config \
-  libfmt-dev libspdlog-dev nlohmann-json3-dev libexpected-dev libcli11-dev libpcre2-dev libedit-dev libhwloc-dev libb2-dev \
+  libfmt-dev libspdlog-dev nlohmann-json3-dev libexpected-dev libcli11-dev libpcre2-dev libedit-dev libhwloc-dev libb2-dev libboost1.81-dev \
   libgtest-dev libgmock-dev
 TEST_PACKAGES := librapidcheck-dev clang-format-16 python3-numpy
 LINT_PACKAGES := clang-tidy-16
