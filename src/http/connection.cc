@@ -63,9 +63,12 @@ void Connection::ReceivedEnd() {
       break;
     case Phase::kAnswering:
       // It may only have finished sending. Whether it listens shows when something is sent, which
-      // before the head of an answer in HTTP/1.0 nothing can be.
+      // before the head of an answer in HTTP/1.0 nothing can be. Who finishes with the request is
+      // spared that for the moment that most answers take.
       if (minor_version_ == 0 && !streaming_) {
         Lost();
+      } else if (streaming_ || SecondsSince(entered_) >= kProbeSeconds) {
+        SendLifeSign();
       } else if (outgoing().empty()) {
         sent_ = environment_.now();
       }
