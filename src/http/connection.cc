@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <exception>
 #include <iterator>
 #include <utility>
 
@@ -178,6 +179,7 @@ void Connection::ReadRequests() {
   keep_alive_ = head.keep_alive && !draining_;
   head_only_ = head.request.method == "HEAD";
   if (head_only_) head.request.method = "GET";
+  path_ = head.request.path;
   if (!keep_alive_) in_.clear();
   turn_ = std::make_shared<Turn>();
   turn_->connection = this;
@@ -185,11 +187,21 @@ void Connection::ReadRequests() {
   environment_.serve(std::move(head.request), turn_);
 }
 
+HttpResponse Connection::FaultAnswer(int status, std::string_view message,
+                                     std::string_view path) const {
+  try {
+    return environment_.fault_body(status, message, path);
+  } catch (const std::exception&) {
+    // The path may be any bytes; that they cannot be told must not end the server.
+    return {.status = status, .body = std::string(message), .content_type = "text/plain"};
+  }
+}
+
 void Connection::Refuse(const HttpFault& fault) {
   keep_alive_ = false;
   head_only_ = reader_.head().request.method == "HEAD";
   in_.clear();
-  AppendWhole(environment_.fault_body(fault.status, fault.message, fault.path));
+  AppendWhole(FaultAnswer(fault.status, fault.message, fault.path));
   Enter(Phase::kFinishing);
 }
 
@@ -257,7 +269,7 @@ void Connection::Abandon() {
   if (streaming_) {
     keep_alive_ = false;  // the end that is missing tells the client
   } else {
-    AppendWhole(environment_.fault_body(500, "the server failed to answer", {}));
+    AppendWhole(FaultAnswer(500, "the server failed to answer", path_));
   }
   CompleteAnswer();
 }

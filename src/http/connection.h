@@ -76,6 +76,7 @@ class Connection {
 
   void Enter(Phase phase);
   void ReadRequests();
+  HttpResponse FaultAnswer(int status, std::string_view message, std::string_view path) const;
   void Refuse(const HttpFault& fault);
   void AppendHead(int status, std::string_view content_type, const HttpHeaders& headers,
                   std::string_view framing);
@@ -106,6 +107,7 @@ class Connection {
 
   // Of the request whose turn it is.
   std::shared_ptr<Turn> turn_;
+  std::string path_;
   int minor_version_ = 1;
   bool head_only_ = false;  // HEAD
   bool keep_alive_ = true;

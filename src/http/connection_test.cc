@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -410,6 +412,17 @@ TEST_F(ConnectionTest, AnswersForHandlersThatDoNot) {
   connection_->Abandon();
   EXPECT_THAT(Out(), EndsWith("\r\n\r\n1\r\nx\r\n"));  // without the last chunk
   EXPECT_TRUE(connection_->sent_all());
+}
+
+TEST_F(ConnectionTest, RefusesInPlainWordsWhereTheDialectFails) {
+  environment_.fault_body = [](int, std::string_view, std::string_view) -> HttpResponse {
+    throw std::invalid_argument("not UTF-8");
+  };
+  Ask("GET /%ff HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(requests_[0].path, "/\xff");
+  connection_->Abandon();
+  EXPECT_THAT(Out(), testing::AllOf(StartsWith("HTTP/1.1 500 "), HasSubstr("text/plain"),
+                                    EndsWith("\r\n\r\nthe server failed to answer")));
 }
 
 TEST_F(ConnectionTest, TurnsAwayWithoutLookingAtTheRequest) {

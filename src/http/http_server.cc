@@ -1,5 +1,6 @@
 // Sockets and threads of the HTTP server: the only file that knows Asio.
 #include <fmt/format.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -315,8 +316,9 @@ void Server::Accept() {
   acceptor_.async_accept([this](error_code error, tcp::socket socket) {
     accepting_ = false;
     if (!error) Accepted(std::move(socket));
+    if (!error || error == asio::error::connection_aborted) return Accept();
     // Where there are no files or memory left, the next sweep tries again.
-    if (!error || error == asio::error::connection_aborted) Accept();
+    if (!draining_) spdlog::warn("no connection is accepted for now: {}", error.message());
   });
 }
 
@@ -326,6 +328,10 @@ void Server::Accepted(tcp::socket socket) {
   if (!error) socket.non_blocking(true, error);
   if (!error) socket.set_option(tcp::no_delay(true), error);
   if (error || draining_) return;
+  // What the kernel holds for a client counts like what waits here: one whose machine is gone takes
+  // nothing, and no reset tells of it.
+  const auto patience = static_cast<unsigned>(1000 * environment_.options.write_seconds);
+  setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
   ++accepted_;
   const auto bound = static_cast<size_t>(environment_.options.max_connections);
   const bool turned_away = carriers_.size() >= bound;

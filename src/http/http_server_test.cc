@@ -276,7 +276,7 @@ TEST_F(HttpServerTest, AnswersForHandlersThatThrowOrForget) {
   for (const char* path : {"/throw", "/odd", "/forget"}) {
     const RawAnswer answer = client.Ask(Get(path));
     EXPECT_EQ(answer.status, 500);
-    EXPECT_EQ(answer.body, ": the server failed to answer");
+    EXPECT_EQ(answer.body, fmt::format("{}: the server failed to answer", path));
   }
   const RawAnswer late = client.Ask(Get("/late"));
   EXPECT_EQ(late.status, 200);
@@ -304,15 +304,17 @@ TEST_F(HttpServerTest, SendsTheHeadOfAStreamAndSignsOfLifeBeforeItsPieces) {
 
 TEST_F(HttpServerTest, SendsPiecesOfAThousandStreamsInOrder) {
   Start({.workers = 1});
-  constexpr int kStreams = 1000;
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);  // as the server has raised it
+  const int streams = static_cast<int>(std::min<rlim_t>(1000, (files.rlim_cur - 100) / 2));
   constexpr int kPieces = 20;
   std::vector<RawClient> clients;
   std::vector<ExchangePtr> exchanges;
-  for (int i = 0; i < kStreams; ++i) {
+  for (int i = 0; i < streams; ++i) {
     clients.push_back(Connect());
     ASSERT_TRUE(clients.back().Send(Get(fmt::format("/{}", i))));
   }
-  for (int i = 0; i < kStreams; ++i) exchanges.push_back(TakeExchange());
+  for (int i = 0; i < streams; ++i) exchanges.push_back(TakeExchange());
   std::thread writer([&] {
     for (const auto& exchange : exchanges) exchange->BeginStream({});
     for (int piece = 0; piece < kPieces; ++piece) {
@@ -322,7 +324,7 @@ TEST_F(HttpServerTest, SendsPiecesOfAThousandStreamsInOrder) {
     }
     for (const auto& exchange : exchanges) exchange->Finish();
   });
-  for (int i = 0; i < kStreams; ++i) {
+  for (int i = 0; i < streams; ++i) {
     std::string wanted;
     for (int piece = 0; piece < kPieces; ++piece) wanted += fmt::format("/{}:{} ", i, piece);
     const RawAnswer answer = clients[static_cast<size_t>(i)].Read();
@@ -572,12 +574,17 @@ TEST_F(HttpServerTest, AcceptsAgainOnceThereAreFiles) {
 }
 
 TEST_F(HttpServerTest, ListensWhereItIsTold) {
-  for (const char* address : {"127.0.0.1", "localhost", "::1", "::", "0.0.0.0"}) {
+  for (const char* address : {"127.0.0.1", "localhost", "0.0.0.0"}) {
     StartEcho({.address = address});
-    EXPECT_NE(server_->port(), 0);
-    if (std::string_view(address) != "::1") {
-      EXPECT_EQ(Connect().Ask(kGet).status, 200) << address;
-    }
+    EXPECT_EQ(Connect().Ask(kGet).status, 200) << address;
+  }
+  // Where the machine has no IPv6, that is what is said.
+  const auto v6 = HttpServer::Start(
+      {.address = "::1"}, [](ExchangePtr) {}, FaultBody);
+  if (v6) {
+    EXPECT_NE((*v6)->port(), 0);
+  } else {
+    EXPECT_THAT(v6.error().message, StartsWith("::1 port 0: "));
   }
   StartEcho();
   const auto taken = HttpServer::Start(
