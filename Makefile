@@ -2,7 +2,7 @@
 
 BUILD_PACKAGES := g++ cmake ninja-build ccache mold pkg-config \
   libfmt-dev libspdlog-dev nlohmann-json3-dev libexpected-dev libcli11-dev libpcre2-dev libedit-dev libhwloc-dev libb2-dev \
-  prometheus-cpp-dev libgtest-dev libgmock-dev
+  libboost1.81-dev prometheus-cpp-dev libgtest-dev libgmock-dev
 TEST_PACKAGES := librapidcheck-dev clang-format-16 python3-numpy
 LINT_PACKAGES := clang-tidy-16
 FUZZ_PACKAGES := clang-16 libclang-rt-16-dev
@@ -62,11 +62,12 @@ asan: test-packages
 	cmake --build --preset asan --target unit_tests
 	GTEST_FILTER='-*Resumption*:*SchedulerProperty*:*SchedulerFault*:KernelBench.*:AscendModel.IsNear*:AscendModel.*When*:AscendModel.*With*:AscendModel.Runs*:*.CutsIntoStepsChangeNoBit:*.ThreadsChangeNoBit:Nano/Damaged.NamesTheTensor/0:OfNano/EveryTensor.*dspark:*DeviceFault*:CacheTiers.Give*:CacheTiers.Bring*:StepLoop.CancelsInEveryState' ctest --preset asan -L unit -j 2
 
-# Threads meet in the pool, in the kernels of a forward pass, and where the engine meets callers and its disk.
+# Threads meet in the pool, in the kernels of a forward pass, where the engine meets callers and its disk, and in the HTTP server.
 tsan: test-packages
 	cmake --preset tsan >/dev/null
-	cmake --build --preset tsan --target threads_test engine_test
+	cmake --build --preset tsan --target threads_test http_test engine_test
 	build/tsan/threads_test --gtest_brief=1
+	build/tsan/http_test --gtest_brief=1 --gtest_filter='HttpServerTest.*'
 	build/tsan/engine_test --gtest_brief=1 --gtest_filter='EngineRequests.*:CacheTiers.OfAn*:CacheTiers.*Disk*:ModelRunner.*'
 
 # The whole matrix of tests/same_tokens; `test` runs a part of it.

@@ -17,7 +17,7 @@ namespace cachalot {
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
-  std::string method;   // "GET"
+  std::string method;   // "GET"; that of HEAD too, whose answer goes without its body
   std::string path;     // "/v1/models", percent signs decoded, without the query
   std::string query;    // what follows "?", as it came
   HttpHeaders headers;  // names in lower case
@@ -42,7 +42,8 @@ struct HttpStream {
 };
 
 // One request and the way back to who asked. Functions may be called from any thread and never wait;
-// they have no effect once the client has gone or the answer is complete.
+// they have no effect once the client has gone or the answer is complete. With the last reference goes
+// the request: 500, or the end of the connection in the middle of a stream.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
@@ -103,7 +104,9 @@ class HttpServer {
   virtual HttpStats stats() const = 0;
   // No new connections; those that are there close with the answer that they wait for.
   virtual void StopAccepting() = 0;
-  // Closes everything and ends the threads; exchanges that are left have no effect. Once.
+  // Closes everything and ends the threads, once handlers have returned; to answers that are not
+  // complete their clients have gone. Exchanges that are left have no effect. Not to be called on the
+  // serving thread or in a handler.
   virtual void Stop() = 0;
 };
 
