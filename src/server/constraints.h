@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "chat/message.h"
 #include "grammar/matcher.h"
-#include "grammar/phases.h"
+#include "grammar/answer_constraint.h"
 #include "grammar/vocabulary.h"
 #include "server/generation_request.h"
 #include "tokenizer/tokenizer.h"
