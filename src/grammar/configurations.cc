@@ -74,13 +74,15 @@ int32_t Configurations::Intern(const Closure& closure) {
     id = static_cast<int32_t>(configurations_.size());
     Configuration& made = configurations_.emplace_back();
     made.stacks = closure.stacks;
+    Passing& passing = passing_.emplace_back();
+    next_.resize(next_.size() + static_cast<size_t>(grammar_->num_classes), -1);
     for (const FrameId stack : closure.stacks) {
-      made.returns = made.returns || stack <= kOutside;
+      passing.returns = passing.returns || stack <= kOutside;
       made.is_free = made.is_free || (stack > kOutside && NodeOf(stack).kind == Kind::kFree);
     }
     configuration_ids_.emplace(hash, id);
   }
-  Configuration& found = configurations_[static_cast<size_t>(id)];
+  Passing& found = passing_[static_cast<size_t>(id)];
   found.need = std::max(found.need, closure.need);
   found.is_cut = found.is_cut || closure.is_cut;
   return id;
@@ -178,18 +180,18 @@ void Configurations::Step(const std::vector<FrameId>& stacks, uint8_t byte_class
   }
 }
 
-int32_t Configurations::Next(int32_t configuration, uint8_t byte_class) {
-  Configuration& from = configurations_[static_cast<size_t>(configuration)];
-  if (from.next.empty()) {
-    from.next.assign(static_cast<size_t>(grammar_->num_classes), -1);
-  }
-  int32_t& next = from.next[byte_class];
-  if (next < 0) {
-    Closure closure = NewClosure();
-    Step(from.stacks, byte_class, closure);
-    next = Intern(closure);
-  }
+int32_t Configurations::ComputeNext(int32_t configuration, uint8_t byte_class) {
+  Closure closure = NewClosure();
+  Step(configurations_[static_cast<size_t>(configuration)].stacks, byte_class, closure);
+  const int32_t next = Intern(closure);
+  next_[static_cast<size_t>(configuration * grammar_->num_classes + byte_class)] = next;
   return next;
+}
+
+inline int32_t Configurations::Next(int32_t configuration, uint8_t byte_class) {
+  const int32_t next =
+      next_[static_cast<size_t>(configuration * grammar_->num_classes + byte_class)];
+  return next >= 0 ? next : ComputeNext(configuration, byte_class);
 }
 
 int32_t Configurations::Start() {
@@ -274,8 +276,8 @@ int32_t Configurations::Advance(int32_t configuration, int32_t token) {
 
 bool Configurations::IsComplete(int32_t configuration) {
   const std::lock_guard lock(mutex_);
-  const Configuration& found = configurations_[static_cast<size_t>(configuration)];
-  return found.returns || found.is_free;
+  return passing_[static_cast<size_t>(configuration)].returns ||
+         configurations_[static_cast<size_t>(configuration)].is_free;
 }
 
 bool Configurations::IsOver(int32_t configuration) {
@@ -357,34 +359,37 @@ Configurations::FrameId Configurations::Rebase(FrameId stack, FrameId base) {
 // --- masks --------------------------------------------------------------------------------------
 
 void Configurations::Mark(int32_t token, TokenMask& mask) const {
-  for (; token >= 0; token = vocabulary_->next_of(token)) {
-    mask[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
-  }
+  mask[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
 }
 
 template <typename OnNode>
 void Configurations::Walk(size_t first, size_t end, TokenMask& mask, Visit& visit, OnNode on_node) {
-  const std::vector<GrammarVocabulary::TreeNode>& tree = vocabulary_->tree();
+  const GrammarVocabulary::TreeNode* const tree = vocabulary_->tree().data();
   for (size_t i = first; i < end;) {
-    const GrammarVocabulary::TreeNode& node = tree[i];
+    const GrammarVocabulary::TreeNode node = tree[i];
     const int32_t to = Next(path_[size_t{node.depth} - 1], grammar_->class_of[node.byte]);
-    const Configuration& configuration = configurations_[static_cast<size_t>(to)];
-    visit.need = std::max(visit.need, configuration.need);
-    visit.is_cut = visit.is_cut || configuration.is_cut;
+    const Passing passing = passing_[static_cast<size_t>(to)];
+    visit.need = std::max(visit.need, passing.need);
+    visit.is_cut = visit.is_cut || passing.is_cut;
     if (to == kDead) {
       i += static_cast<size_t>(node.size);
       continue;
     }
     path_[node.depth] = to;
-    Mark(node.token, mask);
-    on_node(i, configuration);
+    if (node.token >= 0) {
+      Mark(node.token, mask);
+      for (int32_t id = node.token; node.has_more && id >= 0; id = vocabulary_->next_of(id)) {
+        Mark(id, mask);
+      }
+    }
+    on_node(i, passing);
     ++i;
   }
 }
 
 void Configurations::WalkAll(int32_t configuration, TokenMask& mask, Visit& visit) {
   path_[0] = configuration;
-  Walk(0, vocabulary_->tree().size(), mask, visit, [](size_t, const Configuration&) {});
+  Walk(0, vocabulary_->tree().size(), mask, visit, [](size_t, Passing) {});
 }
 
 void Configurations::WalkBelow(int32_t configuration, const std::vector<int32_t>& open,
@@ -405,12 +410,12 @@ void Configurations::WalkBelow(int32_t configuration, const std::vector<int32_t>
     std::reverse(bytes.begin(), bytes.end());
     for (size_t depth = 0; depth < bytes.size(); ++depth) {
       const int32_t to = Next(path_[depth], grammar_->class_of[bytes[depth]]);
-      visit.need = std::max(visit.need, configurations_[static_cast<size_t>(to)].need);
-      visit.is_cut = visit.is_cut || configurations_[static_cast<size_t>(to)].is_cut;
+      visit.need = std::max(visit.need, passing_[static_cast<size_t>(to)].need);
+      visit.is_cut = visit.is_cut || passing_[static_cast<size_t>(to)].is_cut;
       path_[depth + 1] = to;
     }
     if (path_[bytes.size()] != kDead) {
-      Walk(first + 1, done, mask, visit, [](size_t, const Configuration&) {});
+      Walk(first + 1, done, mask, visit, [](size_t, Passing) {});
     }
   }
 }
@@ -423,7 +428,7 @@ std::shared_ptr<const Configurations::LocalMask> Configurations::LocalMaskOf(int
     Visit visit;
     path_[0] = local;
     const std::vector<GrammarVocabulary::TreeNode>& tree = vocabulary_->tree();
-    Walk(0, tree.size(), made->accepted, visit, [&](size_t i, const Configuration& at) {
+    Walk(0, tree.size(), made->accepted, visit, [&](size_t i, Passing at) {
       if (at.returns && tree[i].size > 1) {
         made->open.push_back(static_cast<int32_t>(i));
       }
