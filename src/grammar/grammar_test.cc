@@ -235,7 +235,7 @@ void ExpectMasksOfPlainAutomaton(const Grammar& grammar, const TestVocabulary& t
 TEST(GrammarMasks, EqualThoseOfEachTokenTriedByItself) {
   std::mt19937 random(7);
   int built = 0;
-  for (int round = 0; round < 150; ++round) {
+  for (int round = 0; round < 60; ++round) {
     auto grammar = RandomGrammar(random).Make();
     if (!grammar) {
       continue;
@@ -253,17 +253,17 @@ TEST(GrammarMasks, EqualThoseOfEachTokenTriedByItself) {
       ExpectMasksOfPlainAutomaton(*grammar, test, "", 25, random);
     }
   }
-  EXPECT_GT(built, 60);
+  EXPECT_GT(built, 25);
 }
 
 TEST(GrammarMasks, EqualThoseOfEachTokenNearTheDeepestNesting) {
   std::mt19937 random(8);
   const Grammar grammar = AnyJsonObject();
   const TestVocabulary test({"[[", "[[[[", "]]", "[\"", "{\"a\":", "\"]", "\",[[[", "1,"});
-  for (size_t levels = 492; levels < 500; ++levels) {
+  for (const size_t levels : {495, 498}) {
     const std::string begin = "{\"\":" + std::string(levels, '[');
-    ExpectMasksOfPlainAutomaton(grammar, test, begin, 6, random);
-    ExpectMasksOfPlainAutomaton(grammar, test, begin + "\"", 4, random);
+    ExpectMasksOfPlainAutomaton(grammar, test, begin, 2, random);
+    ExpectMasksOfPlainAutomaton(grammar, test, begin + "\"", 1, random);
   }
 }
 
@@ -272,23 +272,24 @@ TEST(GrammarMasks, AreTheSameWhereCountsAreFarFromTheirBounds) {
   const Grammar grammar = GrammarOfJsonSchema(schema).value();
   std::mt19937 random(9);
   const TestVocabulary test({"aa", "aaaa", "a\"", "aaaaaaaa\"", "\\u00", "é", "\xC3"});
-  for (size_t length = 0; length <= 90; ++length) {
+  for (const size_t length : {0, 5, 25, 30, 38, 39, 40, 60, 80, 82, 88, 89, 90}) {
     ExpectMasksOfPlainAutomaton(grammar, test, "\"" + std::string(length, 'a'), 1, random);
   }
 }
 
 TEST(GrammarConstraints, GoOnWithNewCachesWhereTheOldAreFull) {
   const OrderedJson schema = {{"type", "array"},
-                              {"items", {{"type", "string"}, {"maxLength", 45'000}}}};
+                              {"items", {{"type", "string"}, {"maxLength", 22'000}}}};
   const TestVocabulary test({"aaaa"});
   const auto compiled = Compile(GrammarOfJsonSchema(schema).value(), test);
   const auto first = compiled->caches();
   GrammarConstraint constraint(compiled);
   constraint.Accept('[');
   constraint.Accept('"');
-  for (int i = 0; i < 45'000; ++i) {
-    ASSERT_TRUE(IsAllowed(constraint.Allowed(), 'a')) << i;
-    ASSERT_EQ(IsAllowed(constraint.Allowed(), 256), i <= 45'000 - 4) << i;
+  for (int i = 0; i < 22'000; ++i) {
+    const auto mask = constraint.Allowed();
+    ASSERT_TRUE(IsAllowed(mask, 'a')) << i;
+    ASSERT_EQ(IsAllowed(mask, 256), i <= 22'000 - 4) << i;
     constraint.Accept('a');
   }
   EXPECT_THAT(AllowedIds(constraint, test.vocabulary->size()), ElementsAre('"'));

@@ -128,7 +128,7 @@ class RandomSchema {
   explicit RandomSchema(std::mt19937& random) : random_(random) {}
 
   OrderedJson Make() {
-    OrderedJson schema = Schema(3);
+    OrderedJson schema = {{"allOf", OrderedJson::array({Schema(3)})}};
     OrderedJson& definitions = schema["$defs"] = OrderedJson::object();
     for (const char* name : {"a", "b"}) {
       definitions[name] = Schema(2);
