@@ -11,7 +11,7 @@ namespace {
 using Kind = GrammarNode::Kind;
 
 constexpr size_t kManyFrames = 300'000;
-constexpr size_t kManyConfigurations = 30'000;
+constexpr size_t kManyConfigurations = 20'000;
 constexpr size_t kManyMasks = 1024;
 // A local mask is worth its walk over the whole vocabulary where so many bytes may come.
 constexpr size_t kManyBytes = 64;
@@ -74,15 +74,13 @@ int32_t Configurations::Intern(const Closure& closure) {
     id = static_cast<int32_t>(configurations_.size());
     Configuration& made = configurations_.emplace_back();
     made.stacks = closure.stacks;
+    transitions_.resize(transitions_.size() + static_cast<size_t>(grammar_->num_classes));
     for (const FrameId stack : closure.stacks) {
       made.returns = made.returns || stack <= kOutside;
       made.is_free = made.is_free || (stack > kOutside && NodeOf(stack).kind == Kind::kFree);
     }
     configuration_ids_.emplace(hash, id);
   }
-  Configuration& found = configurations_[static_cast<size_t>(id)];
-  found.need = std::max(found.need, closure.need);
-  found.is_cut = found.is_cut || closure.is_cut;
   return id;
 }
 
@@ -178,18 +176,23 @@ void Configurations::Step(const std::vector<FrameId>& stacks, uint8_t byte_class
   }
 }
 
-int32_t Configurations::Next(int32_t configuration, uint8_t byte_class) {
-  Configuration& from = configurations_[static_cast<size_t>(configuration)];
-  if (from.next.empty()) {
-    from.next.assign(static_cast<size_t>(grammar_->num_classes), -1);
-  }
-  int32_t& next = from.next[byte_class];
-  if (next < 0) {
-    Closure closure = NewClosure();
-    Step(from.stacks, byte_class, closure);
-    next = Intern(closure);
-  }
-  return next;
+Configurations::Transition Configurations::ComputeNext(int32_t configuration, uint8_t byte_class) {
+  Closure closure = NewClosure();
+  Step(configurations_[static_cast<size_t>(configuration)].stacks, byte_class, closure);
+  Transition made;
+  made.to = Intern(closure);
+  made.need = static_cast<uint16_t>(closure.need);
+  made.is_cut = closure.is_cut;
+  made.returns = configurations_[static_cast<size_t>(made.to)].returns;
+  transitions_[static_cast<size_t>(configuration * grammar_->num_classes + byte_class)] = made;
+  return made;
+}
+
+inline Configurations::Transition Configurations::Next(int32_t configuration, uint8_t byte) {
+  const uint8_t byte_class = grammar_->class_of[byte];
+  const Transition known =
+      transitions_[static_cast<size_t>(configuration * grammar_->num_classes + byte_class)];
+  return known.to >= 0 ? known : ComputeNext(configuration, byte_class);
 }
 
 int32_t Configurations::Start() {
@@ -228,10 +231,9 @@ int32_t Configurations::Import(Configurations& other, int32_t configuration) {
 }
 
 int32_t Configurations::AdvanceByBytes(int32_t configuration, std::string_view bytes) {
-  const auto class_of = [&](char byte) { return grammar_->class_of[static_cast<uint8_t>(byte)]; };
   int32_t at = configuration;
   for (const char byte : bytes) {
-    at = Next(at, class_of(byte));
+    at = Next(at, static_cast<uint8_t>(byte)).to;
   }
   if (at != kDead) {
     return at;
@@ -243,7 +245,7 @@ int32_t Configurations::AdvanceByBytes(int32_t configuration, std::string_view b
   for (const char byte : bytes) {
     const std::vector<FrameId> from = std::move(closure.stacks);
     closure = NewClosure(kStacksOfOneToken);
-    Step(from, class_of(byte), closure);
+    Step(from, grammar_->class_of[static_cast<uint8_t>(byte)], closure);
   }
   closure.stacks.resize(std::min(closure.stacks.size(), kMaxStacks));
   return Intern(closure);
@@ -357,34 +359,36 @@ Configurations::FrameId Configurations::Rebase(FrameId stack, FrameId base) {
 // --- masks --------------------------------------------------------------------------------------
 
 void Configurations::Mark(int32_t token, TokenMask& mask) const {
-  for (; token >= 0; token = vocabulary_->next_of(token)) {
-    mask[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
-  }
+  mask[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);
 }
 
 template <typename OnNode>
 void Configurations::Walk(size_t first, size_t end, TokenMask& mask, Visit& visit, OnNode on_node) {
-  const std::vector<GrammarVocabulary::TreeNode>& tree = vocabulary_->tree();
+  const GrammarVocabulary::TreeNode* const tree = vocabulary_->tree().data();
   for (size_t i = first; i < end;) {
-    const GrammarVocabulary::TreeNode& node = tree[i];
-    const int32_t to = Next(path_[size_t{node.depth} - 1], grammar_->class_of[node.byte]);
-    const Configuration& configuration = configurations_[static_cast<size_t>(to)];
-    visit.need = std::max(visit.need, configuration.need);
-    visit.is_cut = visit.is_cut || configuration.is_cut;
-    if (to == kDead) {
+    const GrammarVocabulary::TreeNode node = tree[i];
+    const Transition next = Next(path_[size_t{node.depth} - 1], node.byte);
+    visit.need = std::max(visit.need, int32_t{next.need});
+    visit.is_cut = visit.is_cut || next.is_cut;
+    if (next.to == kDead) {
       i += static_cast<size_t>(node.size);
       continue;
     }
-    path_[node.depth] = to;
-    Mark(node.token, mask);
-    on_node(i, configuration);
+    path_[node.depth] = next.to;
+    if (node.token >= 0) {
+      Mark(node.token, mask);
+      for (int32_t id = node.token; node.has_more && id >= 0; id = vocabulary_->next_of(id)) {
+        Mark(id, mask);
+      }
+    }
+    on_node(i, next);
     ++i;
   }
 }
 
 void Configurations::WalkAll(int32_t configuration, TokenMask& mask, Visit& visit) {
   path_[0] = configuration;
-  Walk(0, vocabulary_->tree().size(), mask, visit, [](size_t, const Configuration&) {});
+  Walk(0, vocabulary_->tree().size(), mask, visit, [](size_t, Transition) {});
 }
 
 void Configurations::WalkBelow(int32_t configuration, const std::vector<int32_t>& open,
@@ -404,13 +408,13 @@ void Configurations::WalkBelow(int32_t configuration, const std::vector<int32_t>
     }
     std::reverse(bytes.begin(), bytes.end());
     for (size_t depth = 0; depth < bytes.size(); ++depth) {
-      const int32_t to = Next(path_[depth], grammar_->class_of[bytes[depth]]);
-      visit.need = std::max(visit.need, configurations_[static_cast<size_t>(to)].need);
-      visit.is_cut = visit.is_cut || configurations_[static_cast<size_t>(to)].is_cut;
-      path_[depth + 1] = to;
+      const Transition next = Next(path_[depth], bytes[depth]);
+      visit.need = std::max(visit.need, int32_t{next.need});
+      visit.is_cut = visit.is_cut || next.is_cut;
+      path_[depth + 1] = next.to;
     }
     if (path_[bytes.size()] != kDead) {
-      Walk(first + 1, done, mask, visit, [](size_t, const Configuration&) {});
+      Walk(first + 1, done, mask, visit, [](size_t, Transition) {});
     }
   }
 }
@@ -423,7 +427,7 @@ std::shared_ptr<const Configurations::LocalMask> Configurations::LocalMaskOf(int
     Visit visit;
     path_[0] = local;
     const std::vector<GrammarVocabulary::TreeNode>& tree = vocabulary_->tree();
-    Walk(0, tree.size(), made->accepted, visit, [&](size_t i, const Configuration& at) {
+    Walk(0, tree.size(), made->accepted, visit, [&](size_t i, Transition at) {
       if (at.returns && tree[i].size > 1) {
         made->open.push_back(static_cast<int32_t>(i));
       }

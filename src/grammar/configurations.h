@@ -26,7 +26,7 @@ using TokenMask = std::vector<uint64_t>;
 class Configurations {
  public:
   static constexpr int32_t kDead = 0;  // nothing can have led here
-  static constexpr size_t kMaxStacks = 1024;
+  static constexpr size_t kMaxStacks = 512;
 
   Configurations(std::shared_ptr<const Grammar> grammar,
                  std::shared_ptr<const GrammarVocabulary> vocabulary);
@@ -72,15 +72,19 @@ class Configurations {
   };
   struct Configuration {
     std::vector<FrameId> stacks;
-    std::vector<int32_t> next;  // by class of byte, -1: not known yet; empty: none is
     int32_t canonical = -1;
-    int32_t need = 0;     // the deepest that a way here went, with what was still needed there
-    bool is_cut = false;  // a way here had more stacks than it may
     bool is_free = false;
     bool returns = false;        // to the bottom, or outside
     bool masks_are_cut = false;  // of canonical ones: each that it stands for has its own mask
     std::shared_ptr<const TokenMask> mask;
     std::shared_ptr<const LocalMask> local;
+  };
+  // A function of where it leads from and the byte alone, as all that is decided by it.
+  struct Transition {
+    int32_t to = -1;       // not known yet
+    uint16_t need = 0;     // the deepest that the way went, with what was still needed there
+    bool is_cut = false;   // there were more stacks than there may be
+    bool returns = false;  // to the bottom, or outside
   };
   struct Visit {
     int32_t need = 0;
@@ -95,7 +99,8 @@ class Configurations {
   void Add(FrameId stack, Closure& closure);
   Closure NewClosure(size_t max_stacks = kMaxStacks);
   void Step(const std::vector<FrameId>& stacks, uint8_t byte_class, Closure& closure);
-  int32_t Next(int32_t configuration, uint8_t byte_class);
+  Transition Next(int32_t configuration, uint8_t byte);
+  Transition ComputeNext(int32_t configuration, uint8_t byte_class);
   int32_t AdvanceByBytes(int32_t configuration, std::string_view bytes);
 
   const GrammarNode& NodeOf(FrameId frame) const;
@@ -125,6 +130,7 @@ class Configurations {
   std::vector<Frame> frames_;
   std::unordered_multimap<uint64_t, FrameId> frame_ids_;
   std::deque<Configuration> configurations_;
+  std::vector<Transition> transitions_;  // by configuration and class of byte
   std::unordered_multimap<uint64_t, int32_t> configuration_ids_;
   size_t num_masks_ = 0;
 

@@ -17,7 +17,9 @@ namespace {
 
 // Conjunctions of different schemas may be many more than the schemas.
 constexpr size_t kMaxRules = 20'000;
-constexpr int kMaxComparisons = 4;  // of properties in properties, for oneOf
+// Of properties in properties, for oneOf, and of properties in all.
+constexpr int kMaxComparedLevels = 4;
+constexpr size_t kMaxCompared = 100'000;
 
 // A property that an object's schemas name.
 struct Property {
@@ -198,6 +200,9 @@ class SchemaCompiler {
     if (one.never || other.never) {
       return true;
     }
+    if (++num_compared_ > kMaxCompared) {
+      return false;
+    }
     CACHALOT_ASSIGN_OR_RETURN(const Keywords mine, reader_.Read(one));
     CACHALOT_ASSIGN_OR_RETURN(const Keywords theirs, reader_.Read(other));
     JsonTypes common = GeneratedTypes(mine) & ValidTypes(theirs);
@@ -212,11 +217,12 @@ class SchemaCompiler {
     if (common != kObjectType) {
       return common == 0;
     }
-    if (depth == kMaxComparisons) {
+    if (depth == kMaxComparedLevels) {
       return false;
     }
     CACHALOT_ASSIGN_OR_RETURN(const ObjectShape my_shape, ShapeOf(one, mine, "#"));
     CACHALOT_ASSIGN_OR_RETURN(const ObjectShape their_shape, ShapeOf(other, theirs, "#"));
+    num_compared_ += my_shape.properties.size() + their_shape.properties.size();
     const auto find = [](const ObjectShape& shape, const std::string& name) {
       return std::find_if(shape.properties.begin(), shape.properties.end(),
                           [&](const Property& property) { return property.name == name; });
@@ -451,12 +457,11 @@ class SchemaCompiler {
       return builder_.Repeat(more, std::max<int64_t>(limits.min - count, 0),
                              most == kUnbounded ? kUnbounded : most - count, then);
     };
-    NodeId next;  // after element i - 1
     NodeId first = builder_.Nothing();
     if (num_placed == 0) {
       first = most > 0 ? Value(rest, place, after(1, end)) : builder_.Nothing();
     } else {
-      next = after(placed, end);
+      NodeId next = after(placed, end);  // of element i
       for (size_t i = num_placed; i-- > 0 && !builder_.is_full();) {
         CACHALOT_ASSIGN_OR_RETURN(const Conjunction value, element(i));
         first = Value(value, place, next);
@@ -612,6 +617,7 @@ class SchemaCompiler {
   JsonText text_;
   std::map<std::set<const OrderedJson*>, RuleId> rules_;
   std::deque<Undefined> todo_;
+  size_t num_compared_ = 0;
 };
 
 }  // namespace

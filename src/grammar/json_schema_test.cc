@@ -364,7 +364,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "nothing satisfies"},
         Refusal{R"({"type": "array", "minItems": 1, "items": false})", "#", "nothing satisfies"},
         Refusal{R"({"type": "string", "pattern": "^a", "const": "b"})", "#", "nothing satisfies"},
-        Refusal{R"({"allOf": [{"type": "string"}, {"type": "null"}]})", "#", "nothing satisfies"},
+        Refusal{R"({"allOf": [{"type": "string"}, {"type": "null"}]})", "#/allOf/0",
+                "nothing satisfies"},
         Refusal{R"({"type": "string", "pattern": "^ab$", "maxLength": 1})", "#", "no string"}));
 
 TEST(Schemas, OfAnyObjectNestAndAreBounded) {
@@ -386,7 +387,7 @@ TEST(Schemas, ThatNestDeepAreBuiltOrRefused) {
       schema = {{"type", "array"}, {"minItems", 1}, {"items", std::move(schema)}};
       joined = {{"allOf", OrderedJson::array({std::move(joined)})}};
     }
-    EXPECT_EQ(GrammarOfJsonSchema(schema).has_value(), levels == 10);
+    EXPECT_EQ(GrammarOfJsonSchema(schema).has_value(), levels <= 500);
     EXPECT_EQ(GrammarOfJsonSchema(joined).has_value(), levels <= 500);
   }
 }
@@ -398,7 +399,7 @@ TEST(Schemas, WithHugeBoundsAreSmallOrRefused) {
         R"({"type": "array", "maxItems": 1e300})"}) {
     const auto grammar = GrammarOfJsonSchema(Parsed(text));
     ASSERT_TRUE(grammar) << text << ": " << grammar.error().message;
-    EXPECT_LT(grammar->nodes.size(), 1000U);
+    EXPECT_LT(grammar->nodes.size(), 2000U);
   }
   OrderedJson large = {{"type", "object"}, {"minProperties", 2}};
   for (int i = 0; i < 2000; ++i) {

@@ -62,6 +62,7 @@ Result<std::shared_ptr<const GrammarVocabulary>> GrammarVocabulary::Make(
     }
     if (last_id >= 0 && bytes == last) {
       made->next_of_[static_cast<size_t>(last_id)] = id;
+      made->tree_.back().has_more = true;
       last_id = id;
       continue;
     }
@@ -70,6 +71,7 @@ Result<std::shared_ptr<const GrammarVocabulary>> GrammarVocabulary::Make(
     path.resize(common);
     for (size_t depth = common; depth < bytes.size(); ++depth) {
       made->tree_.push_back({.byte = static_cast<uint8_t>(bytes[depth]),
+                             .has_more = false,
                              .depth = static_cast<uint16_t>(depth + 1),
                              .size = 1,
                              .token = -1,

@@ -19,10 +19,10 @@ class GrammarVocabulary {
   // lies under node i is i .. i + size.
   struct TreeNode {
     uint8_t byte;
-    uint8_t reserved = 0;
+    bool has_more;   // next_of(token) is another id
     uint16_t depth;  // bytes from the root, this one included: 1 ..
     int32_t size;    // nodes of its subtree, itself included
-    int32_t token;   // the first of its ids in order of `next_of`, -1 where no token ends
+    int32_t token;   // -1 where no token ends
     int32_t parent;  // -1 at the root
   };
 
