@@ -94,7 +94,9 @@ class WholeChat final : public AnswerSink {
 
   void OnChoiceEnd(int64_t choice, const AnswerEnd& end) override {
     choices_[static_cast<size_t>(choice)].finish = end.finish;
-    fault_ = fault_ ? std::move(fault_) : FaultOfFinish(end.finish);
+    if (!fault_) {
+      fault_ = FaultOfFinish(end.finish);
+    }
   }
 
   void OnEnd(const AnswerUsage& usage) override {
@@ -186,12 +188,13 @@ class StreamedChat final : public AnswerSink {
   }
 
   void OnChoiceEnd(int64_t choice, const AnswerEnd& end) override {
-    if (std::optional<ApiError> fault = FaultOfFinish(end.finish)) {
-      fault_ = fault_ ? std::move(fault_) : std::move(fault);
-      return;
+    const std::optional<ApiError> fault = FaultOfFinish(end.finish);
+    if (!fault) {
+      BeginChoice(choice);
+      WriteDelta(choice, OrderedJson::object(), ChatFinishReason(end.finish, of_old_));
+    } else if (!fault_) {
+      fault_ = fault;
     }
-    BeginChoice(choice);
-    WriteDelta(choice, OrderedJson::object(), ChatFinishReason(end.finish, of_old_));
   }
 
   void OnEnd(const AnswerUsage& usage) override { stream_.End(usage, fault_); }

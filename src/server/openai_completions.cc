@@ -221,11 +221,13 @@ void OpenAiCompletionsAnswer::EndChoice(int64_t choice, const AnswerEnd& end) {
     return;
   }
   choices_[static_cast<size_t>(choice)].finish = end.finish;
-  std::optional<ApiError> fault = FaultOfFinish(end.finish);
+  const std::optional<ApiError> fault = FaultOfFinish(end.finish);
   if (stream_ && !fault) {
     WriteChunk(choice, "", OpenAiFinishReason(end.finish));
   }
-  fault_ = fault_ ? std::move(fault_) : std::move(fault);
+  if (!fault_) {
+    fault_ = fault;
+  }
 }
 
 void OpenAiCompletionsAnswer::EndPrompt(const AnswerUsage& usage) {
