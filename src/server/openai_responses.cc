@@ -1,0 +1,45 @@
+#include "server/openai_responses.h"
+
+#include <chrono>
+#include <utility>
+
+#include "server/api_error.h"
+#include "server/generator.h"
+#include "server/request_body.h"
+#include "server/responses_request.h"
+#include "server/responses_stream.h"
+
+namespace cachalot {
+namespace {
+
+int64_t SecondsSince1970() {
+  using std::chrono::duration_cast, std::chrono::seconds, std::chrono::system_clock;
+  return duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
+}
+
+ApiStatus Start(Generator& generator, const std::shared_ptr<HttpExchange>& exchange) {
+  CACHALOT_ASSIGN_OR_RETURN(const OrderedJson body, ParseBody(exchange->request()));
+  const JsonFields fields(body);
+  ResponsesHead head;
+  CACHALOT_ASSIGN_OR_RETURN(head.model, generator.ModelName(fields));
+  CACHALOT_ASSIGN_OR_RETURN(ResponsesRequest request,
+                            ReadResponsesRequest(fields, generator.defaults()));
+  const std::string id = NewId("resp_");
+  head.id = id;
+  head.created = SecondsSince1970();
+  head.call_ids = [id](int64_t call) { return CallId(id, /*choice=*/0, call); };
+  GenerationRequest generation = std::move(request.generation);
+  return generator.Start(
+      std::move(generation), id, exchange,
+      std::make_shared<ResponsesSink>(exchange, std::move(request), std::move(head)));
+}
+
+}  // namespace
+
+void ServeResponses(Generator& generator, std::shared_ptr<HttpExchange> exchange) {
+  if (const ApiStatus status = Start(generator, exchange); !status) {
+    exchange->Respond(ErrorResponse(Dialect::kOpenAi, status.error()));
+  }
+}
+
+}  // namespace cachalot
