@@ -28,6 +28,7 @@ struct AnswerPiece {
   int64_t choice = 0;
   std::vector<CompletionEvent> events;  // may be empty: text is held back until it is certain
   std::vector<LogprobEntry> logprobs;   // of all tokens since the last piece, where asked for
+  int64_t tokens = 0;                   // how many since the last piece
 };
 
 enum class AnswerFinish : uint8_t {

@@ -8,6 +8,7 @@
 #include "server/request_body.h"
 #include "server/responses_request.h"
 #include "server/responses_stream.h"
+#include "server/turn_memory.h"
 
 namespace cachalot {
 namespace {

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "sampling/logprobs.h"
+#include "server/format_fields.h"
 #include "server/responses_input.h"
 #include "server/sampling_fields.h"
 #include "server/thinking_fields.h"
+#include "server/tool_fields.h"
 
 namespace cachalot {
 namespace {
@@ -95,14 +97,7 @@ class Tools {
   }
 
   Status ReadFunction(const JsonFields& fields, const std::string& name_space, bool is_custom) {
-    CACHALOT_ASSIGN_OR_RETURN(const std::string name, fields.RequiredText("name"));
-    const bool is_spoilt = std::any_of(name.begin(), name.end(), [](char c) {
-      return static_cast<unsigned char>(c) < 0x20 || c == '"';
-    });
-    if (name.empty() || is_spoilt) {
-      return fields.Wrong("name", OrderedJson(name),
-                          "a name without quotes and control characters");
-    }
+    CACHALOT_ASSIGN_OR_RETURN(const std::string name, ReadToolName(fields));
     CACHALOT_ASSIGN_OR_RETURN(std::optional<std::string> description, fields.Text("description"));
     OrderedJson parameters;
     if (is_custom) {
@@ -239,45 +234,15 @@ Status ReadToolChoice(const JsonFields& fields, Tools* tools, ToolPolicy* policy
   return {};
 }
 
-// text: {format, verbosity}. The prompt shows a format in chat's words.
-Status ReadTextFormat(const JsonFields& fields, AnswerFormat* format,
-                      std::optional<OrderedJson>* shown) {
+// text: {format, verbosity}.
+Result<FormatFields> ReadTextFormat(const JsonFields& fields) {
   CACHALOT_ASSIGN_OR_RETURN(const OrderedJson* text, fields.Object("text"));
   if (text == nullptr) {
-    return {};
+    return FormatFields();
   }
   const JsonFields text_fields = fields.Within("text", *text);
   CACHALOT_RETURN_IF_ERROR(text_fields.Text("verbosity"));
-  CACHALOT_ASSIGN_OR_RETURN(const OrderedJson* object, text_fields.Object("format"));
-  if (object == nullptr) {
-    return {};
-  }
-  const JsonFields format_fields = text_fields.Within("format", *object);
-  CACHALOT_ASSIGN_OR_RETURN(const std::string type, format_fields.RequiredText("type"));
-  if (type == "text") {
-    return {};
-  }
-  if (type == "json_object") {
-    format->kind = AnswerFormat::Kind::kJsonObject;
-    *shown = OrderedJson{{"type", type}};
-    return {};
-  }
-  if (type != "json_schema") {
-    return format_fields.Wrong("type", OrderedJson(type), "text, json_object or json_schema");
-  }
-  CACHALOT_RETURN_IF_ERROR(format_fields.RequiredText("name"));
-  CACHALOT_RETURN_IF_ERROR(format_fields.Flag("strict"));
-  CACHALOT_ASSIGN_OR_RETURN(const OrderedJson* schema, format_fields.Object("schema"));
-  if (schema == nullptr) {
-    const std::string path = format_fields.PathOf("schema");
-    return format_fields.Fault(path + " is missing, expected an object", path);
-  }
-  format->kind = AnswerFormat::Kind::kJsonSchema;
-  format->schema = *schema;
-  OrderedJson described = *object;
-  described.erase("type");
-  *shown = OrderedJson{{"type", type}, {"json_schema", std::move(described)}};
-  return {};
+  return ReadResponseFormat(text_fields, "format");
 }
 
 Status RefuseStored(const JsonFields& fields) {
@@ -366,20 +331,10 @@ Status ReadConversation(const JsonFields& fields, ResponsesRequest* request) {
     CACHALOT_RETURN_IF_ERROR(tools.Read(fields, input.tool_places[i], *input.tools[i]));
   }
   CACHALOT_RETURN_IF_ERROR(ReadToolChoice(fields, &tools, &chat.tools));
-  std::optional<OrderedJson> format;
-  CACHALOT_RETURN_IF_ERROR(ReadTextFormat(fields, &request->generation.format, &format));
-
-  std::vector<OrderedJson> functions = tools.TakeFunctions();
+  CACHALOT_ASSIGN_OR_RETURN(FormatFields format, ReadTextFormat(fields));
+  request->generation.format = std::move(format.format);
+  DeclareInPrompt(tools.TakeFunctions(), std::move(format.prompt), &chat.messages);
   request->tools = tools.TakeTools();
-  if (!functions.empty() || format) {
-    if (chat.messages.front().role != Role::kSystem) {
-      Message system;
-      system.role = Role::kSystem;
-      chat.messages.insert(chat.messages.begin(), std::move(system));
-    }
-    chat.messages.front().tools = std::move(functions);
-    chat.messages.front().response_format = std::move(format);
-  }
   request->generation.input = std::move(chat);
   return {};
 }

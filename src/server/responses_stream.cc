@@ -3,19 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "chat/python_json.h"
 #include "io/utf8.h"
 #include "server/api_error.h"
+#include "server/openai_answer.h"
 #include "server/responses_input.h"
 
 namespace cachalot {
 namespace {
-
-// What JSON has in place of minus infinity, as OpenAI's API does.
-constexpr double kNoLogprob = -9999.0;
 
 OrderedJson NamedLogprobJson(const NamedLogprob& named) {
   OrderedJson bytes = OrderedJson::array();
@@ -23,7 +20,7 @@ OrderedJson NamedLogprobJson(const NamedLogprob& named) {
     bytes.push_back(static_cast<unsigned char>(byte));
   }
   return {{"token", ReplaceInvalidUtf8(named.token)},
-          {"logprob", std::isinf(named.logprob) ? kNoLogprob : named.logprob},
+          {"logprob", OpenAiLogprob(named.logprob)},
           {"bytes", std::move(bytes)}};
 }
 
@@ -66,20 +63,6 @@ OrderedJson UsageJson(const AnswerUsage& usage) {
       {"output_tokens", usage.completion_tokens},
       {"output_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}},
       {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
-}
-
-// Nothing where the answer came to a regular end.
-std::optional<ApiError> FaultOf(AnswerFinish finish) {
-  switch (finish) {
-    case AnswerFinish::kCancelled:
-      return ApiError(503, "the server ended before the answer did");
-    case AnswerFinish::kDeadline:
-      return ApiError(504, "the answer took longer than the request's timeout");
-    case AnswerFinish::kFailed:
-      return ApiError(500, "the device failed while it computed the answer");
-    default:
-      return std::nullopt;
-  }
 }
 
 }  // namespace
@@ -157,11 +140,11 @@ void ResponsesSink::OnEvent(const CompletionEvent& event) {
 
 void ResponsesSink::OnChoiceEnd(int64_t /*choice*/, const AnswerEnd& end) {
   finish_ = end.finish;
-  Close(/*complete=*/end.finish != AnswerFinish::kLength && !FaultOf(end.finish));
+  Close(/*complete=*/end.finish != AnswerFinish::kLength && !FaultOfFinish(end.finish));
 }
 
 void ResponsesSink::OnEnd(const AnswerUsage& usage) {
-  const std::optional<ApiError> fault = FaultOf(finish_);
+  const std::optional<ApiError> fault = FaultOfFinish(finish_);
   const bool is_cut = finish_ == AnswerFinish::kLength;
   const char* status = fault ? "failed" : is_cut ? "incomplete" : "completed";
   OrderedJson response = ResponseJson(status, &usage);
@@ -223,7 +206,7 @@ void ResponsesSink::Close(bool complete) {
     Grow(item_->input.Finish());
   }
   const OrderedJson item = ItemJson(complete ? "completed" : "incomplete", /*is_new=*/false);
-  if (!FaultOf(finish_)) {
+  if (!FaultOfFinish(finish_)) {
     const Names names = NamesOf(item_->kind);
     if (names.text != nullptr) {
       OrderedJson data = {{names.whole, item_->text}};
