@@ -1,6 +1,6 @@
 #include "server/openai_responses.h"
 
-#include <chrono>
+#include <ctime>
 #include <utility>
 
 #include "server/api_error.h"
@@ -13,21 +13,16 @@
 namespace cachalot {
 namespace {
 
-int64_t SecondsSince1970() {
-  using std::chrono::duration_cast, std::chrono::seconds, std::chrono::system_clock;
-  return duration_cast<seconds>(system_clock::now().time_since_epoch()).count();
-}
-
 ApiStatus Start(Generator& generator, const std::shared_ptr<HttpExchange>& exchange) {
   CACHALOT_ASSIGN_OR_RETURN(const OrderedJson body, ParseBody(exchange->request()));
   const JsonFields fields(body);
   ResponsesHead head;
   CACHALOT_ASSIGN_OR_RETURN(head.model, generator.ModelName(fields));
   CACHALOT_ASSIGN_OR_RETURN(ResponsesRequest request,
-                            ReadResponsesRequest(fields, generator.defaults()));
+                            ReadResponsesRequest(fields, generator.NewDefaults()));
   const std::string id = NewId("resp_");
   head.id = id;
-  head.created = SecondsSince1970();
+  head.created = std::time(nullptr);
   head.call_ids = [id](int64_t call) { return CallId(id, /*choice=*/0, call); };
   GenerationRequest generation = std::move(request.generation);
   return generator.Start(

@@ -42,8 +42,12 @@ void AddParagraph(std::string& text, std::string_view paragraph) {
   text += paragraph;
 }
 
-// A string, or a list of parts with texts in them, joined with blank lines; empty where absent.
-Result<std::string> ReadText(const JsonFields& fields, const std::string& name) {
+enum class OtherParts { kRefused, kNamed };
+
+// A string, or a list of parts with texts in them, joined with blank lines; empty where absent. Parts
+// that are no text are refused, or stand as their type in brackets.
+Result<std::string> ReadText(const JsonFields& fields, const std::string& name,
+                             OtherParts others = OtherParts::kRefused) {
   const OrderedJson* content = fields.Find(name);
   if (content == nullptr) {
     return std::string();
@@ -65,13 +69,18 @@ Result<std::string> ReadText(const JsonFields& fields, const std::string& name) 
     CACHALOT_ASSIGN_OR_RETURN(const std::string type, part_fields.RequiredText("type"));
     const bool is_text = type == "input_text" || type == "output_text" || type == "text" ||
                          type == "summary_text" || type == "reasoning_text";
-    if (!is_text && type != "refusal") {
+    const bool is_refusal = type == "refusal";
+    if (!is_text && !is_refusal && others == OtherParts::kRefused) {
       return part_fields.Wrong("type", OrderedJson(type),
                                "input_text, output_text, text or refusal: this model reads text");
     }
+    text += i > 0 ? "\n\n" : "";
+    if (!is_text && !is_refusal) {
+      text += fmt::format("[Unsupported {}]", type);
+      continue;
+    }
     CACHALOT_ASSIGN_OR_RETURN(const std::string piece,
                               part_fields.RequiredText(is_text ? "text" : "refusal"));
-    text += i > 0 ? "\n\n" : "";
     text += piece;
   }
   return text;
@@ -233,7 +242,7 @@ class Reader {
                                       fields.PathOf("output")),
                           fields.PathOf("output"));
     }
-    CACHALOT_ASSIGN_OR_RETURN(std::string output, ReadText(fields, "output"));
+    CACHALOT_ASSIGN_OR_RETURN(std::string output, ReadText(fields, "output", OtherParts::kNamed));
     Add(Role::kTool, std::move(output)).tool_call_id = std::move(id);
     return {};
   }

@@ -24,7 +24,8 @@ struct ResponsesInput {
 // calls) is one message. System and developer items at the beginning join the instructions; later
 // ones are read as the user's, since a prompt has no other place for them. Items of tools that
 // this server does not run are passed over; an item that is kept elsewhere (item_reference) and
-// images or files are refused. Results point into what `fields` reads.
+// images or files are refused. Those that a tool brought stand as "[Unsupported TYPE]": no client
+// could take them back. Results point into what `fields` reads.
 Result<ResponsesInput> ReadResponsesInput(const JsonFields& fields);
 
 // A tool of a namespace, as the model knows it.

@@ -168,7 +168,7 @@ Result<const std::string*> ReadChosenTool(const JsonFields& fields, const Tools&
   return found;
 }
 
-// {type: allowed_tools, mode, tools}. Tools that are not allowed are not shown to the model.
+// {type: allowed_tools, mode, tools}. In mode auto the others are not shown to the model.
 Status ReadAllowedTools(const JsonFields& fields, Tools* tools, ToolPolicy* policy) {
   CACHALOT_ASSIGN_OR_RETURN(const std::string mode, fields.RequiredText("mode"));
   if (mode != "auto" && mode != "required") {
@@ -189,14 +189,15 @@ Status ReadAllowedTools(const JsonFields& fields, Tools* tools, ToolPolicy* poli
       names.push_back(*name);
     }
   }
-  tools->KeepOnly(names);
-  if (mode == "required") {
-    if (names.empty()) {
-      return fields.Wrong("tools", *list, "a tool that the client runs");
-    }
-    policy->choice = ToolPolicy::Choice::kRequired;
-    policy->names = std::move(names);
+  if (mode == "auto") {
+    tools->KeepOnly(names);
+    return {};
   }
+  if (names.empty()) {
+    return fields.Wrong("tools", *list, "a tool that the client runs");
+  }
+  policy->choice = ToolPolicy::Choice::kRequired;
+  policy->names = std::move(names);
   return {};
 }
 

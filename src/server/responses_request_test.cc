@@ -203,6 +203,15 @@ TEST(ResponsesInput, JoinsWhatTheAssistantSaidInOneTurn) {
                        "tool_calls": [["c", "n.f", "{}"]]}])"));
 }
 
+TEST(ResponsesInput, NamesThePictureThatAToolBrought) {
+  EXPECT_EQ(MessagesOf(R"([{"role": "user", "content": "a"},
+                           {"type": "function_call_output", "call_id": "c", "output":
+                            [{"type": "input_text", "text": "b"}, {"type": "input_image"}]}])"),
+            Parse(R"([{"role": "user", "content": "a"},
+                      {"role": "tool", "content": "b\n\n[Unsupported input_image]",
+                       "tool_call_id": "c"}])"));
+}
+
 TEST(ResponsesInput, TakesToolsThatItemsBring) {
   const ResponsesRequest request = Read(
       R"({"input": [{"type": "additional_tools", "role": "developer", "tools":
