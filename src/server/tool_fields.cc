@@ -16,17 +16,6 @@ bool IsWritable(const std::string& name) {
   });
 }
 
-Result<std::string> ReadToolName(const JsonFields& function) {
-  CACHALOT_ASSIGN_OR_RETURN(std::string name, function.RequiredText("name"));
-  if (name.empty() || name.size() > kMaxToolNameBytes || !IsWritable(name)) {
-    return function.Wrong("name", OrderedJson(name),
-                          fmt::format("1 to {} bytes without quotes, '<', '>' and control "
-                                      "characters",
-                                      kMaxToolNameBytes));
-  }
-  return name;
-}
-
 // The names of what is declared, in order, beside the objects.
 class Declarations {
  public:
@@ -185,6 +174,17 @@ Status ReadChoice(const JsonFields& fields, const char* name, Declarations* decl
 }
 
 }  // namespace
+
+Result<std::string> ReadToolName(const JsonFields& function) {
+  CACHALOT_ASSIGN_OR_RETURN(std::string name, function.RequiredText("name"));
+  if (name.empty() || name.size() > kMaxToolNameBytes || !IsWritable(name)) {
+    return function.Wrong("name", OrderedJson(name),
+                          fmt::format("1 to {} bytes without quotes, '<', '>' and control "
+                                      "characters",
+                                      kMaxToolNameBytes));
+  }
+  return name;
+}
 
 Result<ToolFields> ReadToolFields(const JsonFields& fields) {
   ToolFields read;

@@ -30,6 +30,9 @@ struct ToolFields {
   bool of_old = false;  // `functions`: the answer has a function_call in place of tool_calls
 };
 
+// The member "name" of a function, by the rules below.
+Result<std::string> ReadToolName(const JsonFields& function);
+
 // The two forms of a tool, and of a choice, may be mixed. A type other than "function" is refused.
 // Names are unique, without quotes, '<', '>' and control characters, which the prompt's markup has
 // no way to write; parameters are an object or absent. A tool that the choice names has to be
