@@ -6,7 +6,6 @@
 
 #include "chat/python_json.h"
 #include "server/anthropic_request.h"
-#include "server/api_error.h"
 #include "server/generator.h"
 #include "server/request_body.h"
 #include "server/sse.h"
@@ -113,12 +112,6 @@ void RespondJson(HttpExchange& exchange, const std::string& request_id, const Or
   exchange.Respond(std::move(response));
 }
 
-void RespondError(HttpExchange& exchange, const std::string& request_id, const ApiError& error) {
-  HttpResponse response = ErrorResponse(Dialect::kAnthropic, error);
-  response.headers.emplace_back("request-id", request_id);
-  exchange.Respond(std::move(response));
-}
-
 class MessageSink final : public AnswerSink {
  public:
   MessageSink(std::shared_ptr<HttpExchange> exchange, MessageHead head)
@@ -142,7 +135,7 @@ class MessageSink final : public AnswerSink {
 
   void OnEnd(const AnswerUsage& usage) override {
     if (const std::optional<ApiError> failure = FailureOf(end_)) {
-      return RespondError(*exchange_, head_.request_id, *failure);
+      return exchange_->Respond(MessagesErrorResponse(*failure, head_.request_id));
     }
     OrderedJson content = OrderedJson::array();
     for (Block& block : blocks_) {
@@ -304,6 +297,21 @@ ApiResult<int64_t> CountTokens(const Generator& generator, const HttpRequest& re
 
 }  // namespace
 
+HttpResponse MessagesErrorResponse(const ApiError& error, const std::string& request_id) {
+  ApiError told = error;
+  if (error.code == "context_length_exceeded") {
+    told.message.insert(0, "prompt is too long: ");
+  }
+  HttpResponse response = ErrorResponse(Dialect::kAnthropic, told);
+  if (error.code == kNoThreads) {
+    OrderedJson body = ErrorBody(Dialect::kAnthropic, told);
+    body["error"]["details"] = {{"error_code", kNoThreads}};
+    response.body = DumpJson(body);
+  }
+  response.headers.emplace_back("request-id", request_id);
+  return response;
+}
+
 std::shared_ptr<AnswerSink> NewMessageSink(std::shared_ptr<HttpExchange> exchange,
                                            MessageHead head) {
   return std::make_shared<MessageSink>(std::move(exchange), std::move(head));
@@ -317,7 +325,7 @@ std::shared_ptr<AnswerSink> NewMessageStreamSink(std::shared_ptr<HttpExchange> e
 void ServeMessages(Generator& generator, std::shared_ptr<HttpExchange> exchange) {
   const std::string request_id = NewId("req_");
   if (const ApiStatus status = StartMessage(generator, exchange, request_id); !status) {
-    RespondError(*exchange, request_id, status.error());
+    exchange->Respond(MessagesErrorResponse(status.error(), request_id));
   }
 }
 
@@ -325,7 +333,7 @@ void ServeCountTokens(Generator& generator, std::shared_ptr<HttpExchange> exchan
   const std::string request_id = NewId("req_");
   const ApiResult<int64_t> count = CountTokens(generator, exchange->request());
   if (!count) {
-    return RespondError(*exchange, request_id, count.error());
+    return exchange->Respond(MessagesErrorResponse(count.error(), request_id));
   }
   RespondJson(*exchange, request_id, {{"input_tokens", *count}});
 }

@@ -7,6 +7,7 @@
 
 #include "http/http.h"
 #include "server/answer.h"
+#include "server/api_error.h"
 
 namespace cachalot {
 
@@ -14,6 +15,10 @@ class Generator;
 
 void ServeMessages(Generator& generator, std::shared_ptr<HttpExchange> exchange);
 void ServeCountTokens(Generator& generator, std::shared_ptr<HttpExchange> exchange);
+
+// With what clients look for: "prompt is too long" at the start of the message, at which Claude
+// Code makes the conversation shorter; details.error_code where threads are asked for.
+HttpResponse MessagesErrorResponse(const ApiError& error, const std::string& request_id);
 
 struct MessageHead {
   std::string message_id;  // "msg_…"; ids of calls are made of it
@@ -24,8 +29,8 @@ struct MessageHead {
 // The answer as one message.
 std::shared_ptr<AnswerSink> NewMessageSink(std::shared_ptr<HttpExchange> exchange,
                                            MessageHead head);
-// The answer as events. The head and message_start go out at once; until the end message_start's
-// usage is all that is known: the whole prompt, nothing of it from the cache.
+// The answer as events. The head and message_start go out at once, with the whole prompt as
+// input_tokens: what the cache had of it is known with message_delta.
 std::shared_ptr<AnswerSink> NewMessageStreamSink(std::shared_ptr<HttpExchange> exchange,
                                                  MessageHead head);
 

@@ -322,6 +322,23 @@ TEST(AnthropicMessages, TellsAFailureInItsDialect) {
   }
 }
 
+TEST(AnthropicMessages, TellsErrorsInTheWordsThatClientsLookFor) {
+  const auto body = [](const ApiError& error) {
+    const HttpResponse response = MessagesErrorResponse(error, "req_2");
+    EXPECT_EQ(response.status, error.status);
+    EXPECT_THAT(response.headers, testing::Contains(std::pair("request-id", "req_2")));
+    return response.body;
+  };
+  EXPECT_EQ(body(ApiError(400, "no")),
+            R"({"type":"error","error":{"type":"invalid_request_error","message":"no"}})");
+  EXPECT_EQ(body(ApiError(400, "9 tokens", "context_length_exceeded")),
+            R"({"type":"error","error":{"type":"invalid_request_error",)"
+            R"("message":"prompt is too long: 9 tokens"}})");
+  EXPECT_EQ(body(ApiError(400, "no", "thread_unsupported_request")),
+            R"({"type":"error","error":{"type":"invalid_request_error","message":"no",)"
+            R"("details":{"error_code":"thread_unsupported_request"}}})");
+}
+
 // Any answer that a CompletionParser could tell.
 Script RandomScript(std::mt19937& random) {
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

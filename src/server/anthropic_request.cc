@@ -206,8 +206,8 @@ class Conversation {
     return {};
   }
 
-  // Blocks of hosted tools, which another model had, are left out: a placeholder would be the model's
-  // own words to it.
+  // Blocks of hosted tools, which another model had, are left out: to the model a placeholder would
+  // be its own words.
   Status AddAssistantBlock(const JsonFields& block, std::string_view type) {
     Message& message = Last(Role::kAssistant);
     if (type == "text") {
@@ -342,9 +342,14 @@ Result<GenerationRequest> ReadAnthropicPrompt(const JsonFields& fields) {
   return request;
 }
 
-Result<MessagesRequest> ReadMessagesRequest(const JsonFields& fields,
-                                            const RequestDefaults& defaults) {
+ApiResult<MessagesRequest> ReadMessagesRequest(const JsonFields& fields,
+                                               const RequestDefaults& defaults) {
   MessagesRequest request;
+  if (fields.Find("thread") != nullptr) {
+    return tl::unexpected(ApiError(
+        400, "thread is given, expected the whole conversation: this server keeps no threads",
+        std::string(kNoThreads), "thread"));
+  }
   if (fields.Find("max_tokens") == nullptr) {
     return Missing(fields, "max_tokens");
   }

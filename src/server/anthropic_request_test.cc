@@ -22,17 +22,17 @@ RequestDefaults Defaults() {
 
 OrderedJson Parse(std::string_view text) { return ParsePythonJson(text, "body").value(); }
 
-Result<MessagesRequest> Read(std::string_view body) {
+ApiResult<MessagesRequest> Read(std::string_view body) {
   const OrderedJson json = Parse(body);
   return ReadMessagesRequest(JsonFields(json), Defaults());
 }
 
 // A body of these members and max_tokens.
-Result<MessagesRequest> ReadWith(std::string_view members) {
+ApiResult<MessagesRequest> ReadWith(std::string_view members) {
   return Read(fmt::format(R"({{"model": "m", "max_tokens": 9, {}}})", members));
 }
 
-const ChatInput& Chat(const Result<MessagesRequest>& request) {
+const ChatInput& Chat(const ApiResult<MessagesRequest>& request) {
   return std::get<ChatInput>(request.value().generation.input);
 }
 
@@ -383,7 +383,7 @@ TEST(AnthropicRequest, FaultsNameTheField) {
   for (const auto& [members, message] : cases) {
     const auto request = ReadWith(members);
     ASSERT_FALSE(request) << members;
-    EXPECT_EQ(request.error().code, StatusCode::kInvalidArgument);
+    EXPECT_EQ(request.error().status, 400);
     EXPECT_THAT(request.error().message, HasSubstr(message));
   }
 }
@@ -393,7 +393,7 @@ TEST(AnthropicRequest, NeedsALengthForAnAnswerAndNoneForACount) {
   const auto request = ReadMessagesRequest(JsonFields(body), Defaults());
   ASSERT_FALSE(request);
   EXPECT_EQ(request.error().message, "max_tokens: Field required");
-  EXPECT_EQ(request.error().subject, "max_tokens");
+  EXPECT_EQ(request.error().param, "max_tokens");
   const auto prompt = ReadAnthropicPrompt(JsonFields(body));
   ASSERT_TRUE(prompt) << prompt.error().message;
   EXPECT_THAT(Lines(std::get<ChatInput>(prompt->input)), ElementsAre("user: a"));
@@ -402,6 +402,13 @@ TEST(AnthropicRequest, NeedsALengthForAnAnswerAndNoneForACount) {
   EXPECT_THAT(
       Read(R"({"max_tokens": 0, "messages": [{"role": "user", "content": "a"}]})").error().message,
       HasSubstr("max_tokens is 0, expected an integer of 1 or more"));
+}
+
+TEST(AnthropicRequest, RefusesThreadsByTheCodeThatClientsKnow) {
+  const auto request = ReadWith(fmt::format(R"({}, "thread": {{"type": "create"}})", kUser));
+  ASSERT_FALSE(request);
+  EXPECT_EQ(request.error().status, 400);
+  EXPECT_EQ(request.error().code, kNoThreads);
 }
 
 TEST(AnthropicRequest, RepeatsLittleOfWhatItRefuses) {
