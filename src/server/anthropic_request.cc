@@ -182,8 +182,8 @@ class Conversation {
       return AddToolResult(block);
     }
     if (type == "image" || type == "document") {
-      CACHALOT_ASSIGN_OR_RETURN(std::optional<std::string> text, DocumentText(block));
-      if (!text) {
+      CACHALOT_ASSIGN_OR_RETURN(const std::optional<std::string> text, DocumentText(block));
+      if (type == "image" || !text) {
         return block.Wrong("type", type, "text: this model cannot read images and documents");
       }
     }

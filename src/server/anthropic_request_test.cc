@@ -12,6 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 RequestDefaults Defaults() {
@@ -343,6 +344,9 @@ TEST(AnthropicRequest, FaultsNameTheField) {
        "messages[0].content[0].text is missing"},
       {R"("messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}])",
        "messages[0].content[0].type is \"image\", expected text: this model cannot read images"},
+      {R"("messages": [{"role": "user", "content": [
+           {"type": "image", "source": {"type": "text", "data": "d"}}]}])",
+       "messages[0].content[0].type is \"image\", expected text"},
       {R"("messages": [{"role": "user", "content": [{"type": "document", "source": {"type": "url"}}]}])",
        "messages[0].content[0].type is \"document\", expected text"},
       {R"("messages": [{"role": "user", "content": [{"type": "tool_result"}]}])",
@@ -489,6 +493,49 @@ TEST(AnthropicRequest, CountsTheSamePromptThatItRuns) {
   const auto prompt = ReadAnthropicPrompt(JsonFields(body));
   ASSERT_TRUE(prompt) << prompt.error().message;
   EXPECT_EQ(Lines(std::get<ChatInput>(prompt->input)), Lines(Chat(request)));
+}
+
+// Each value of a body in depth-first order, itself included.
+void Collect(OrderedJson& value, std::vector<OrderedJson*>* all) {
+  all->push_back(&value);
+  if (value.is_structured()) {
+    for (OrderedJson& inner : value) {
+      Collect(inner, all);
+    }
+  }
+}
+
+TEST(AnthropicRequest, AnswersAnyValueInAnyPlaceWithARequestOrAnError) {
+  OrderedJson body = Parse(kClaudeCode);
+  const char* const values[] = {"null",
+                                "true",
+                                "-1",
+                                "0.5",
+                                "\"text\"",
+                                "\"none\"",
+                                "[]",
+                                "{}",
+                                "[[]]",
+                                R"([{"type": "text"}])",
+                                R"({"type": "tool", "name": "Bash"})"};
+  std::vector<OrderedJson*> places;
+  Collect(body, &places);
+  int64_t refused = 0;
+  for (size_t place = 1; place < places.size(); ++place) {
+    for (const char* value : values) {
+      OrderedJson changed = body;
+      std::vector<OrderedJson*> changed_places;
+      Collect(changed, &changed_places);
+      *changed_places[place] = Parse(value);
+      const auto request = ReadMessagesRequest(JsonFields(changed), Defaults());
+      if (!request) {
+        ++refused;
+        EXPECT_EQ(request.error().status, 400);
+        EXPECT_THAT(request.error().message, Not(IsEmpty()));
+      }
+    }
+  }
+  EXPECT_GT(refused, 100);
 }
 
 TEST(AnthropicRequest, MapsTheIdsOfCallsBothWays) {
