@@ -94,7 +94,7 @@ emulated: build
 # Not part of `test`: a browser is 300 MB. PAGE_FLAGS="--url http://127.0.0.1:8000/" has it talk with a server that runs.
 page-test:
 	@tools/install-packages.sh $(PAGE_PACKAGES)
-	/usr/bin/python3 tests/page/page_test.py $(PAGE_FLAGS)
+	/usr/bin/python3 -B tests/page/page_test.py $(PAGE_FLAGS)
 
 lint:
 	@tools/install-packages.sh $(BUILD_PACKAGES) $(TEST_PACKAGES) $(LINT_PACKAGES)

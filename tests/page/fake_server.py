@@ -40,7 +40,9 @@ INJECTION = HOSTILE + """ and [a link](javascript:document.title='owned'), `%s`
 ```<b>%s
 %s
 ```
-""" % (HOSTILE, HOSTILE, HOSTILE, HOSTILE)
+
+%s deep
+""" % (HOSTILE, HOSTILE, HOSTILE, HOSTILE, ">" * 4000)
 
 
 def policy():
