@@ -105,6 +105,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for done in (448, 512):
             self.event({"choices": [], "prompt_progress": {"total": 512, "cache": 384, "processed": done}})
             time.sleep(0.05)
+        if "wait" in words:
+            self.server.go.wait()
         finish = "stop"
         if role == "tool":
             self.text("content", f"The tool says: {words}")
@@ -163,6 +165,7 @@ class FakeServer(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.requests = []  # (headers, body) of each POST
         self.gone = threading.Event()  # a client went amid an answer
+        self.go = threading.Event()  # lets those go on whose prompt is read
         self.polls = 0
         self.hostile = True  # in its names
         self.url = f"http://127.0.0.1:{self.server_port}/"

@@ -200,6 +200,25 @@ def answers_calls(page):
     page.press(Keys.DELETE)
 
 
+def shows_how_far_the_prompt_is(page):
+    page.fresh()
+    page.say("wait")
+    page.until("progress", lambda: "512 of 512 tokens, 384 from the cache" in page.text("article label"))
+    assert page.script("const bar = document.querySelector('progress'); return [bar.value, bar.max]") == [512, 512]
+    page.server.go.set()
+    page.finish()
+    assert not page.find("progress")[0].is_displayed()
+
+
+def begins_lines(page):
+    page.fresh()
+    page.press("one")
+    page.chord(Keys.SHIFT, Keys.ENTER)
+    page.say("two")
+    page.finish()
+    assert page.last_sent()["messages"][0]["content"] == "one\ntwo"
+
+
 def stops(page):
     page.fresh()
     page.say("endless")
@@ -356,8 +375,8 @@ def main():
         threading.Thread(target=server.serve_forever, daemon=True).start()
     page = Page(arguments.url or server.url, arguments.patience, server)
     real = [streams_an_answer, shows_the_server, keeps_the_chat, applies_settings, clears_settings]
-    canned = [folds_thinking, renders_markdown, announces_whole_answers_only, answers_calls, stops, answers_again,
-              refuses_bad_tools, tells_errors, takes_text_for_text]
+    canned = [folds_thinking, renders_markdown, announces_whole_answers_only, answers_calls, begins_lines,
+              shows_how_far_the_prompt_is, stops, answers_again, refuses_bad_tools, tells_errors, takes_text_for_text]
     tests = [*real, *(canned if server else []), names_every_control, fits_narrow_screens, stays_at_home,
              leaves_the_console_quiet]
     failed = 0
