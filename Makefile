@@ -5,13 +5,14 @@ BUILD_PACKAGES := g++ cmake ninja-build ccache mold pkg-config \
   libboost1.81-dev prometheus-cpp-dev libgtest-dev libgmock-dev
 TEST_PACKAGES := librapidcheck-dev clang-format-16 python3-numpy
 LINT_PACKAGES := clang-tidy-16
+PAGE_PACKAGES := chromium chromium-driver python3-selenium
 FUZZ_PACKAGES := clang-16 libclang-rt-16-dev
 
 PROGRAM := build/release/cachalot
 PROMPT := What is the capital of France?
 FUZZ_SECONDS := 600
 
-.PHONY: help run build test shipped unit asan tsan e2e oracle same-tokens emulated format-check format lint fuzz clean test-packages
+.PHONY: help run build test shipped unit asan tsan e2e oracle same-tokens emulated format-check format lint fuzz clean test-packages page-test
 
 help:
 	@echo "make run     build and answer a sample prompt with the shipped model"
@@ -20,6 +21,7 @@ help:
 	@echo "make oracle  all seeds against the independent numpy model, where it lies beside the checkout"
 	@echo "make same-tokens  answers to the bit over all settings of the engine, on four models"
 	@echo "make emulated  AVX-512 and AMX on a machine without (needs PyPI)"
+	@echo "make page-test  the web page in Chromium, by the keyboard, against a server with canned answers"
 	@echo "make lint    clang-tidy over the sources;  make format  clang-format in place"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 
@@ -89,6 +91,11 @@ emulated: build
 	@tools/install-packages.sh python3-venv gcc
 	python3 -m venv build/emulator && build/emulator/bin/pip install -q bochscpu-python==0.4.0
 	tests/emulated/check.sh build/emulator/bin/python $(PROGRAM)
+
+# Not part of `test`: a browser is 300 MB. PAGE_FLAGS="--url http://127.0.0.1:8000/" has it talk with a server that runs.
+page-test:
+	@tools/install-packages.sh $(PAGE_PACKAGES)
+	/usr/bin/python3 -B tests/page/page_test.py $(PAGE_FLAGS)
 
 lint:
 	@tools/install-packages.sh $(BUILD_PACKAGES) $(TEST_PACKAGES) $(LINT_PACKAGES)
