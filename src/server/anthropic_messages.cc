@@ -279,7 +279,7 @@ ApiStatus StartMessage(Generator& generator, const std::shared_ptr<HttpExchange>
   MessageHead head = {NewId("msg_"), request_id, {}};
   CACHALOT_ASSIGN_OR_RETURN(head.model, generator.ModelName(fields));
   CACHALOT_ASSIGN_OR_RETURN(MessagesRequest request,
-                            ReadMessagesRequest(fields, generator.defaults()));
+                            ReadMessagesRequest(fields, generator.NewDefaults()));
   const std::string id = head.message_id;
   std::shared_ptr<AnswerSink> sink = request.stream
                                          ? NewMessageStreamSink(exchange, std::move(head))

@@ -10,8 +10,8 @@
 
 #include "base/result.h"
 #include "chat/message.h"
-#include "grammar/matcher.h"
 #include "grammar/answer_constraint.h"
+#include "grammar/matcher.h"
 #include "grammar/vocabulary.h"
 #include "server/generation_request.h"
 #include "tokenizer/tokenizer.h"

@@ -1,12 +1,8 @@
 #include "server/openai_endpoints.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <ctime>
 #include <utility>
 
-#include "io/utf8.h"
 #include "server/openai_chat.h"
 #include "server/openai_chat_request.h"
 #include "server/openai_completions.h"
@@ -25,7 +21,7 @@ ApiStatus StartChat(Generator& generator, const std::shared_ptr<HttpExchange>& e
   const JsonFields fields(body);
   CACHALOT_ASSIGN_OR_RETURN(std::string model, generator.ModelName(fields));
   CACHALOT_ASSIGN_OR_RETURN(OpenAiChatRequest request,
-                            ReadOpenAiChatRequest(fields, generator.defaults()));
+                            ReadOpenAiChatRequest(fields, generator.NewDefaults()));
   OpenAiHead head = NewHead("chatcmpl-", std::move(model));
   const std::string id = head.id;
   auto sink = NewOpenAiChatSink(exchange, std::move(head), request);
@@ -37,7 +33,7 @@ ApiStatus StartCompletions(Generator& generator, const std::shared_ptr<HttpExcha
   const JsonFields fields(body);
   CACHALOT_ASSIGN_OR_RETURN(std::string model, generator.ModelName(fields));
   CACHALOT_ASSIGN_OR_RETURN(OpenAiCompletionsRequest request,
-                            ReadOpenAiCompletionsRequest(fields, generator.defaults()));
+                            ReadOpenAiCompletionsRequest(fields, generator.NewDefaults()));
   const OpenAiHead head = NewHead("cmpl-", std::move(model));
   const auto answer = std::make_shared<OpenAiCompletionsAnswer>(exchange, head, request);
   const auto listeners = CloseListeners::Of(*exchange);
@@ -64,14 +60,6 @@ void RespondIfError(const ApiStatus& status, HttpExchange& exchange) {
   }
 }
 
-OrderedJson ModelBody(const ServedModel& model, int64_t max_context, std::string_view name) {
-  return {{"id", name},
-          {"object", "model"},
-          {"created", model.created},
-          {"owned_by", "cachalot"},
-          {"max_model_len", max_context}};
-}
-
 }  // namespace
 
 void ServeOpenAiChat(Generator& generator, std::shared_ptr<HttpExchange> exchange) {
@@ -80,27 +68,6 @@ void ServeOpenAiChat(Generator& generator, std::shared_ptr<HttpExchange> exchang
 
 void ServeOpenAiCompletions(Generator& generator, std::shared_ptr<HttpExchange> exchange) {
   RespondIfError(StartCompletions(generator, exchange), *exchange);
-}
-
-OrderedJson OpenAiModelsBody(const ServedModel& model, int64_t max_context) {
-  OrderedJson list = OrderedJson::array({ModelBody(model, max_context, model.name)});
-  for (const std::string& alias : model.aliases) {
-    list.push_back(ModelBody(model, max_context, alias));
-  }
-  return {{"object", "list"}, {"data", std::move(list)}};
-}
-
-HttpResponse OpenAiModelResponse(const ServedModel& model, int64_t max_context,
-                                 std::string_view name) {
-  if (name == model.name || std::ranges::find(model.aliases, name) != model.aliases.end()) {
-    return {.body = DumpJson(ModelBody(model, max_context, name))};
-  }
-  constexpr size_t kMaxShownBytes = 100;
-  return ErrorResponse(Dialect::kOpenAi,
-                       ApiError(404,
-                                fmt::format("the model \"{}\" is not served here, \"{}\" is",
-                                            Utf8Prefix(name, kMaxShownBytes), model.name),
-                                "model_not_found", "model"));
 }
 
 }  // namespace cachalot

@@ -9,8 +9,7 @@
 #include "server/engine_info.h"
 #include "server/model_endpoints.h"
 #include "server/observed_exchange.h"
-#include "server/openai_chat.h"
-#include "server/openai_completions.h"
+#include "server/openai_endpoints.h"
 #include "server/openai_responses.h"
 #include "server/page.h"
 
@@ -18,11 +17,6 @@ namespace cachalot {
 namespace {
 
 constexpr size_t kMaxShownBytes = 100;
-
-// The page has its script and style within, and asks nobody but this server.
-constexpr std::string_view kPagePolicy =
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 // In a time that tells nothing of the key.
 bool SameKey(std::string_view given, std::string_view key) {
@@ -37,7 +31,7 @@ HttpResponse PageResponse() {
   HttpResponse response;
   response.content_type = "text/html; charset=utf-8";
   response.body = std::string(IndexPage());
-  response.headers = {{"Content-Security-Policy", std::string(kPagePolicy)},
+  response.headers = {{"Content-Security-Policy", std::string(kIndexPagePolicy)},
                       {"X-Content-Type-Options", "nosniff"},
                       {"Referrer-Policy", "no-referrer"},
                       {"Cache-Control", "no-cache"}};
@@ -89,9 +83,9 @@ const std::vector<Service::Route>& Service::Routes() {
       {"POST", "/detokenize", kKey, kModel,
        [](Service&, Generator* g, Exchange e) { ServeDetokenize(*g, std::move(e)); }},
       {"POST", "/v1/chat/completions", kKey, kGenerates,
-       [](Service&, Generator* g, Exchange e) { ServeChatCompletions(*g, std::move(e)); }},
+       [](Service&, Generator* g, Exchange e) { ServeOpenAiChat(*g, std::move(e)); }},
       {"POST", "/v1/completions", kKey, kGenerates,
-       [](Service&, Generator* g, Exchange e) { ServeCompletions(*g, std::move(e)); }},
+       [](Service&, Generator* g, Exchange e) { ServeOpenAiCompletions(*g, std::move(e)); }},
       {"POST", "/v1/responses", kKey, kGenerates,
        [](Service&, Generator* g, Exchange e) { ServeResponses(*g, std::move(e)); }},
       {"POST", "/v1/messages", kKey, kGenerates,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -65,6 +66,9 @@ class SharedExchange final : public HttpExchange {
     if (!listeners_->Add(closed)) {
       exchange_->Post(std::move(closed));
     }
+  }
+  void Annotate(std::string_view key, std::string value) override {
+    exchange_->Annotate(key, std::move(value));
   }
 
  private:
