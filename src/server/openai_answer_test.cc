@@ -7,7 +7,6 @@
 #include "server/fake_exchange.h"
 #include "server/openai_chat.h"
 #include "server/openai_completions.h"
-#include "server/openai_endpoints.h"
 #include "server/shared_exchange.h"
 #include "server/turn_memory.h"
 
@@ -618,25 +617,6 @@ TEST(SharedExchange, EachAnswerHearsThatTheClientHasGone) {
   EXPECT_THAT(told, ElementsAre(1, 2));
   SharedExchange(exchange, listeners).OnClose([&] { told.push_back(3); });
   EXPECT_THAT(told, ElementsAre(1, 2, 3));
-}
-
-TEST(OpenAiModels, TheModelIsListedUnderAllItsNames) {
-  ServedModel model;
-  model.name = "deep/seek";
-  model.aliases = {"ds"};
-  model.created = 1700000000;
-  const auto body = [](const std::string& name) {
-    return R"({"id":")" + name +
-           R"(","object":"model","created":1700000000,"owned_by":"cachalot","max_model_len":4096})";
-  };
-  EXPECT_EQ(DumpJson(OpenAiModelsBody(model, 4096)),
-            R"({"object":"list","data":[)" + body("deep/seek") + "," + body("ds") + "]}");
-  EXPECT_EQ(OpenAiModelResponse(model, 4096, "deep/seek").body, body("deep/seek"));
-  EXPECT_EQ(OpenAiModelResponse(model, 4096, "ds").body, body("ds"));
-  const HttpResponse other = OpenAiModelResponse(model, 4096, std::string(1000, 'x'));
-  EXPECT_EQ(other.status, 404);
-  EXPECT_THAT(other.body, HasSubstr(R"("param":"model","code":"model_not_found")"));
-  EXPECT_LT(other.body.size(), 400u);
 }
 
 }  // namespace

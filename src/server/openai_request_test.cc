@@ -211,6 +211,79 @@ TEST(OpenAiChatRequest, AFaultShowsLittleOfWhatWasSent) {
   }
 }
 
+// Paths of all members and elements within a value.
+void ListPlaces(const OrderedJson& value, const OrderedJson::json_pointer& at,
+                std::vector<OrderedJson::json_pointer>* places) {
+  places->push_back(at);
+  if (value.is_object()) {
+    for (const auto& [key, member] : value.items()) {
+      ListPlaces(member, at / key, places);
+    }
+  } else if (value.is_array()) {
+    for (size_t i = 0; i < value.size(); ++i) {
+      ListPlaces(value[i], at / i, places);
+    }
+  }
+}
+
+TEST(OpenAiRequests, AnyValueInAnyPlaceIsARequestOrAShortFault) {
+  const OrderedJson full = Parse(
+      R"({"messages": [{"role": "system", "content": [{"type": "text", "text": "a"}]},
+                       {"role": "developer", "content": "b"}, {"role": "user", "content": "c"},
+                       {"role": "assistant", "content": null, "reasoning_content": "d",
+                        "tool_calls": [{"id": "e", "type": "function",
+                                        "function": {"name": "f", "arguments": "{}"}}]},
+                       {"role": "tool", "tool_call_id": "e", "content": "g"}],
+          "tools": [{"type": "function", "function": {"name": "f", "description": "h", "strict": true,
+                                                      "parameters": {"type": "object"}}}],
+          "tool_choice": {"type": "allowed_tools", "allowed_tools": {
+              "mode": "required", "tools": [{"type": "function", "function": {"name": "f"}}]}},
+          "response_format": {"type": "json_schema", "json_schema": {"name": "i", "schema": {}}},
+          "stream_options": {"include_usage": true}, "thinking": {"type": "enabled"},
+          "prompt": [[1, 2], "j"], "suffix": "", "best_of": 1, "echo": false, "stop": ["k"],
+          "n": 1, "max_tokens": 5, "temperature": 1})");
+  const std::string long_text(5000, 'x');
+  const std::vector<OrderedJson> values = {nullptr,
+                                           true,
+                                           0,
+                                           -1,
+                                           0.5,
+                                           1e300,
+                                           UINT64_MAX,
+                                           Parse("123456789012345678901234567890"),
+                                           "",
+                                           "f",
+                                           long_text,
+                                           OrderedJson::array(),
+                                           OrderedJson::array({nullptr}),
+                                           OrderedJson::array({long_text}),
+                                           OrderedJson::object(),
+                                           Parse(R"({"type": {}})"),
+                                           Parse(R"({"type": "function", "name": "f"})")};
+  std::vector<OrderedJson::json_pointer> places;
+  ListPlaces(full, OrderedJson::json_pointer(), &places);
+  int faults = 0;
+  for (const auto& place : places) {
+    for (const OrderedJson& value : values) {
+      OrderedJson body = full;
+      body[place] = value;
+      if (!body.is_object()) {
+        continue;
+      }
+      const auto check = [&](const auto& read) {
+        if (!read) {
+          ++faults;
+          EXPECT_LT(read.error().message.size(), 500u) << place;
+          EXPECT_LT(read.error().subject.size(), 200u) << place;
+        }
+      };
+      check(ReadOpenAiChatRequest(JsonFields(body), Defaults()));
+      check(ReadOpenAiCompletionsRequest(JsonFields(body), Defaults()));
+    }
+  }
+  EXPECT_GT(faults, 500);
+}
+
 TEST(OpenAiChatRequest, EveryFieldHasItsPlace) {
   const auto read = ReadChatWith(
       R"("temperature": 0.5, "top_p": 0.9, "top_k": 5, "min_p": 0.1, "seed": 42,
