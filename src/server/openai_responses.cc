@@ -25,9 +25,12 @@ ApiStatus Start(Generator& generator, const std::shared_ptr<HttpExchange>& excha
   head.created = std::time(nullptr);
   head.call_ids = [id](int64_t call) { return CallId(id, /*choice=*/0, call); };
   GenerationRequest generation = std::move(request.generation);
-  return generator.Start(
-      std::move(generation), id, exchange,
-      std::make_shared<ResponsesSink>(exchange, std::move(request), std::move(head)));
+  const auto sink = std::make_shared<ResponsesSink>(exchange, std::move(request), std::move(head));
+  if (const ApiStatus status = generator.Start(std::move(generation), id, exchange, sink);
+      !status) {
+    sink->Refuse(status.error());
+  }
+  return {};
 }
 
 }  // namespace

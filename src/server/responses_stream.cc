@@ -7,12 +7,13 @@
 
 #include "chat/python_json.h"
 #include "io/utf8.h"
-#include "server/api_error.h"
 #include "server/openai_answer.h"
 #include "server/responses_input.h"
 
 namespace cachalot {
 namespace {
+
+constexpr std::string_view kContextLengthExceeded = "context_length_exceeded";
 
 OrderedJson NamedLogprobJson(const NamedLogprob& named) {
   OrderedJson bytes = OrderedJson::array();
@@ -43,11 +44,12 @@ OrderedJson ShellAction(const std::string& arguments) {
   }
   for (const auto& [key, value] : object->items()) {
     const bool is_texts =
-        value.is_array() && std::all_of(value.begin(), value.end(),
-                                        [](const OrderedJson& word) { return word.is_string(); });
+        value.is_structured() &&
+        std::all_of(value.begin(), value.end(), [](const OrderedJson& v) { return v.is_string(); });
     if (key == "command" && value.is_string()) {
       action[key] = OrderedJson::array({"bash", "-lc", value});
-    } else if ((key == "command" && is_texts) || (key == "env" && value.is_object()) ||
+    } else if ((key == "command" && value.is_array() && is_texts) ||
+               (key == "env" && value.is_object() && is_texts) ||
                (key == "timeout_ms" && value.is_number_integer()) ||
                ((key == "working_directory" || key == "user") && value.is_string())) {
       action[key] = value;
@@ -145,22 +147,39 @@ void ResponsesSink::OnChoiceEnd(int64_t /*choice*/, const AnswerEnd& end) {
 
 void ResponsesSink::OnEnd(const AnswerUsage& usage) {
   const std::optional<ApiError> fault = FaultOfFinish(finish_);
-  const bool is_cut = finish_ == AnswerFinish::kLength;
-  const char* status = fault ? "failed" : is_cut ? "incomplete" : "completed";
-  OrderedJson response = ResponseJson(status, &usage);
+  if (fault && !request_.stream) {
+    exchange_->Respond(ErrorResponse(Dialect::kOpenAi, *fault));
+    return;
+  }
   if (fault) {
-    response["error"] = {{"code", "server_error"}, {"message", fault->message}};
-  } else if (is_cut) {
+    EndStream("failed", FailedJson("server_error", fault->message, &usage));
+    return;
+  }
+  const bool is_cut = finish_ == AnswerFinish::kLength;
+  const char* status = is_cut ? "incomplete" : "completed";
+  OrderedJson response = ResponseJson(status, &usage);
+  if (is_cut) {
     response["incomplete_details"] = {{"reason", "max_output_tokens"}};
   }
   if (request_.stream) {
-    Tell(fmt::format("response.{}", status), {{"response", std::move(response)}});
-    exchange_->Finish();
-  } else if (fault) {
-    exchange_->Respond(ErrorResponse(Dialect::kOpenAi, *fault));
-  } else {
-    exchange_->Respond({200, DumpPythonJson(response)});
+    EndStream(status, std::move(response));
+    return;
   }
+  exchange_->Respond({200, DumpPythonJson(response)});
+}
+
+void ResponsesSink::Refuse(const ApiError& error) {
+  if (!request_.stream || error.code != kContextLengthExceeded) {
+    exchange_->Respond(ErrorResponse(Dialect::kOpenAi, error));
+    return;
+  }
+  OnStart(0);
+  EndStream("failed", FailedJson(error.code, error.message, nullptr));
+}
+
+void ResponsesSink::EndStream(std::string_view status, OrderedJson response) {
+  Tell(fmt::format("response.{}", status), {{"response", std::move(response)}});
+  exchange_->Finish();
 }
 
 void ResponsesSink::Open(Kind kind, ResponsesTool tool, int64_t call) {
@@ -312,6 +331,13 @@ OrderedJson ResponsesSink::ResponseJson(std::string_view status, const AnswerUsa
       {"usage", usage == nullptr ? OrderedJson() : UsageJson(*usage)},
   };
   response.update(request_.settings);
+  return response;
+}
+
+OrderedJson ResponsesSink::FailedJson(std::string_view code, const std::string& message,
+                                      const AnswerUsage* usage) const {
+  OrderedJson response = ResponseJson("failed", usage);
+  response["error"] = {{"code", code}, {"message", ReplaceInvalidUtf8(message)}};
   return response;
 }
 

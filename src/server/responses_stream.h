@@ -25,6 +25,7 @@
 #include "http/http.h"
 #include "io/json.h"
 #include "server/answer.h"
+#include "server/api_error.h"
 #include "server/custom_tool_input.h"
 #include "server/responses_request.h"
 
@@ -53,6 +54,10 @@ class ResponsesSink final : public AnswerSink {
   void OnPiece(const AnswerPiece& piece) override;
   void OnChoiceEnd(int64_t choice, const AnswerEnd& end) override;
   void OnEnd(const AnswerUsage& usage) override;
+  // In place of all these: the generator did not take the request. A stream tells by an event that
+  // the context is full, as OpenAI's do: Codex then shortens its conversation, and knows no status of
+  // HTTP for that. All else is an error of HTTP.
+  void Refuse(const ApiError& error);
 
  private:
   enum class Kind : uint8_t { kReasoning, kMessage, kFunctionCall, kCustomCall, kShellCall };
@@ -77,9 +82,12 @@ class ResponsesSink final : public AnswerSink {
   OrderedJson PartJson() const;
   OrderedJson ItemJson(std::string_view status, bool is_new) const;
   OrderedJson ResponseJson(std::string_view status, const AnswerUsage* usage) const;
+  OrderedJson FailedJson(std::string_view code, const std::string& message,
+                         const AnswerUsage* usage) const;
   // An event with `data` behind its type and number; of the item that grows, with its place.
   void Tell(std::string_view type, OrderedJson data);
   void TellOfItem(std::string_view type, OrderedJson data);
+  void EndStream(std::string_view status, OrderedJson response);
 
   const std::shared_ptr<HttpExchange> exchange_;
   const ResponsesRequest request_;

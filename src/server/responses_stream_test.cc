@@ -257,7 +257,8 @@ TEST(ResponsesStream, TellsACallOfTheLocalShellAsAnAction) {
             Parse(R"({"type": "exec", "command": ["ls", "-l"], "env": {}, "timeout_ms": 5})"));
   EXPECT_EQ(action(R"({"command": "ls | wc"})"),
             Parse(R"({"type": "exec", "command": ["bash", "-lc", "ls | wc"], "env": {}})"));
-  EXPECT_EQ(action(R"({"command": [1]})"), Parse(R"({"type": "exec", "command": [], "env": {}})"));
+  EXPECT_EQ(action(R"({"command": [1], "env": {"A": NaN}})"),
+            Parse(R"({"type": "exec", "command": [], "env": {}})"));
 }
 
 TEST(ResponsesStream, IsIncompleteWhereTheLengthEndsIt) {
@@ -289,6 +290,28 @@ TEST(ResponsesStream, AnswersAFaultByItsStatusWhereNothingWasStreamed) {
     EXPECT_EQ(exchange->response()->status, status);
     EXPECT_TRUE(Parse(exchange->response()->body)["error"]["message"].is_string());
   }
+}
+
+TEST(ResponsesStream, TellsByAnEventThatTheContextIsFullAndByAStatusAllElse) {
+  const auto refuse = [](const char* body, const char* code) {
+    auto exchange = FakeExchange::Post("/v1/responses", "");
+    ResponsesSink(exchange, RequestOf(body), {"resp_0abc", "whale", 1700000000, nullptr})
+        .Refuse(ApiError(400, "too long", code));
+    return exchange;
+  };
+  constexpr const char* kStreamed = R"({"input": "hi", "stream": true})";
+  const auto full = refuse(kStreamed, "context_length_exceeded");
+  EXPECT_FALSE(full->response());
+  EXPECT_TRUE(full->finished());
+  const std::vector<OrderedJson> events = EventsOf(*full);
+  ASSERT_EQ(events.size(), 3);
+  EXPECT_EQ(events[2]["type"], "response.failed");
+  EXPECT_EQ(events[2]["response"]["error"],
+            Parse(R"({"code": "context_length_exceeded", "message": "too long"})"));
+  EXPECT_EQ(refuse(kPlain, "context_length_exceeded")->response()->status, 400);
+  const auto other = refuse(kStreamed, "");
+  EXPECT_EQ(other->response()->status, 400);
+  EXPECT_FALSE(other->stream());
 }
 
 TEST(ResponsesStream, GivesLogprobsOfTheMessageAlone) {
