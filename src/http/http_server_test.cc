@@ -550,6 +550,17 @@ TEST_F(HttpServerTest, StopsWithLiveStreams) {
   exchanges.clear();
 }
 
+TEST_F(HttpServerTest, StopsAtAnyMoment) {
+  for (int i = 0; i < 60; ++i) {
+    StartEcho({.life_sign_seconds = 0.001});
+    RawClient client = Connect();
+    client.Send(kGet);
+    std::this_thread::sleep_for(std::chrono::microseconds(200 * i));
+    server_.reset();
+    client.ReadToEnd();
+  }
+}
+
 TEST_F(HttpServerTest, AcceptsAgainOnceThereAreFiles) {
   StartEcho({.life_sign_seconds = 0.02});
   EXPECT_EQ(Connect().Ask(kGet).status, 200);
