@@ -177,6 +177,7 @@ class Server final : public HttpServer {
   std::array<char, 64 << 10> read_buffer_;  // of whoever reads: bytes go on at once
   bool accepting_ = false;                  // a wait for a connection is on
   bool draining_ = false;
+  bool stopping_ = false;
 
   std::atomic<int64_t> connections_ = 0;
   std::atomic<int64_t> accepted_ = 0;
@@ -352,8 +353,8 @@ void Server::SweepLater() {
                 options.write_seconds, options.life_sign_seconds});
   sweep_timer_.expires_after(
       std::chrono::microseconds(static_cast<int64_t>(1e6 * std::max(shortest, 0.005))));
-  sweep_timer_.async_wait([this](error_code error) {
-    if (error) return;
+  sweep_timer_.async_wait([this](error_code) {
+    if (stopping_) return;  // cancelled, or so late that it could not be
     Sweep();
     SweepLater();
   });
@@ -396,6 +397,7 @@ void Server::Stop() {
       CACHALOT_CHECK(thread_.get_id() != std::this_thread::get_id());
       mailbox_->Post([this] {
         StopListening();
+        stopping_ = true;
         sweep_timer_.cancel();
         for (const auto& carrier : carriers_) carrier->connection().Lost();
       });
