@@ -1,6 +1,7 @@
 #include "server/choice_listener.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace cachalot {
@@ -32,6 +33,10 @@ ChoiceListener::ChoiceListener(ChoiceSettings settings, ChoiceEvents events, Req
       parser_(ParserOf(settings_)),
       stops_(settings_.chat ? std::vector<std::string>() : settings_.stop) {
   if (!settings_.echo.empty()) {
+    if (settings_.echo_logprobs) {
+      // Nothing comes before the first.
+      logprobs_.push_back(Named(TokenLogprobs{{settings_.echo.front(), std::nanf("")}, {}}));
+    }
     // Ids that the engine took have their tokens.
     Tell(ContentOf(ReplaceInvalidUtf8(settings_.tokenizer->Decode(settings_.echo).value_or(""))));
   }
@@ -50,9 +55,10 @@ bool ChoiceListener::OnToken(const GeneratedToken& token) {
   const auto gap = clock_.Tick();
   if (gap) {
     settings_.metrics->OnNextTokens(1, *gap);
-  } else if (settings_.choice == 0) {
+  } else {
     settings_.metrics->OnFirstToken(Seconds(*clock_.first_token - clock_.arrived));
   }
+  ++new_tokens_;
   if (token.id == settings_.think_close && !thinking_end_) {
     thinking_end_ = tokens_.size();
   }
@@ -68,11 +74,13 @@ bool ChoiceListener::OnToken(const GeneratedToken& token) {
 }
 
 void ChoiceListener::OnEnd(EndReason reason, const RequestUsage& usage) {
+  is_over_ = true;
+  std::vector<CompletionEvent> events;
   if (!was_cut_) {
-    std::vector<CompletionEvent> events = LastEvents(reason);
+    events = LastEvents(reason);
     was_cut_ = CutSecondCall(events);
-    Tell(std::move(events));
   }
+  Tell(std::move(events));
   const AnswerEnd end = EndOf(reason);
   if (end.finish == AnswerFinish::kToolCalls && !was_cut_) {
     RememberTurn();
@@ -120,7 +128,7 @@ bool ChoiceListener::CutSecondCall(std::vector<CompletionEvent>& events) {
 }
 
 void ChoiceListener::Tell(std::vector<CompletionEvent> events) {
-  if (events.empty()) {
+  if (events.empty() && !(is_over_ && (new_tokens_ > 0 || !logprobs_.empty()))) {
     return;
   }
   for (const CompletionEvent& event : events) {
@@ -128,7 +136,8 @@ void ChoiceListener::Tell(std::vector<CompletionEvent> events) {
   }
   events_.on_piece({.choice = settings_.choice,
                     .events = std::move(events),
-                    .logprobs = std::exchange(logprobs_, {})});
+                    .logprobs = std::exchange(logprobs_, {}),
+                    .tokens = std::exchange(new_tokens_, 0)});
 }
 
 void ChoiceListener::Keep(const CompletionEvent& event) {

@@ -30,6 +30,7 @@ struct ChoiceSettings {
   int32_t think_close = -1;           // its token, in a chat
   std::shared_ptr<TurnMemory> turns;  // in a chat
   std::vector<int32_t> echo;          // the prompt, where it stands before the answer
+  bool echo_logprobs = false;
   ServerMetrics* metrics = nullptr;
 };
 
@@ -71,8 +72,10 @@ class ChoiceListener final : public RequestListener {
   std::vector<int32_t> tokens_;
   std::optional<size_t> thinking_end_;  // index of </think> among the tokens
   std::vector<ToolCall> calls_;
-  std::vector<LogprobEntry> logprobs_;  // not told yet
-  bool was_cut_ = false;                // at a second call
+  std::vector<LogprobEntry> logprobs_;  // not told yet, like the next
+  int64_t new_tokens_ = 0;
+  bool is_over_ = false;
+  bool was_cut_ = false;  // at a second call
 };
 
 }  // namespace cachalot

@@ -263,6 +263,7 @@ ApiStatus Generator::Start(GenerationRequest request, const std::string& answer_
   }
   if (request.echo) {
     settings.echo = prompt;
+    settings.echo_logprobs = request.top_logprobs.has_value();
   }
   settings.metrics = &metrics_;
   const auto generation = std::make_shared<Generation>(engine_, metrics_, exchange, std::move(sink),

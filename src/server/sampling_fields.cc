@@ -28,7 +28,9 @@ Status ReadLogitBias(const JsonFields& fields, int64_t vocab_size, std::vector<L
     int32_t id = -1;
     const char* end = key.data() + key.size();
     const auto [rest, fault] = std::from_chars(key.data(), end, id);
-    if (fault != std::errc() || rest != end || id < 0 || id >= vocab_size) {
+    constexpr size_t kMostDigits = 10;
+    if (key.size() > kMostDigits || fault != std::errc() || rest != end || id < 0 ||
+        id >= vocab_size) {
       return fields.Wrong("a key of logit_bias", key,
                           fmt::format("a token id from 0 to {}", vocab_size - 1));
     }

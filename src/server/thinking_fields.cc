@@ -30,7 +30,7 @@ class Reader {
     CACHALOT_ASSIGN_OR_RETURN(const std::optional<std::string> type, fields.Text("type"));
     if (type == "enabled" || type == "disabled") {
       enabled_ = type == "enabled";
-    } else if (type && type != "adaptive") {
+    } else if (type && type != "adaptive" && type != "between_tools") {
       return fields.Wrong("type", OrderedJson(*type), "enabled, disabled or adaptive");
     }
     return Budget(fields, "budget_tokens");
