@@ -9,13 +9,13 @@ PAGE_PACKAGES := chromium chromium-driver python3-selenium
 FUZZ_PACKAGES := clang-16 libclang-rt-16-dev
 
 PROGRAM := build/release/cachalot
-PROMPT := What is the capital of France?
+PORT := 8000
 FUZZ_SECONDS := 600
 
-.PHONY: help run build test shipped unit asan tsan e2e oracle same-tokens emulated format-check format lint fuzz clean test-packages page-test
+.PHONY: help run build test shipped clients unit asan tsan e2e oracle same-tokens emulated format-check format lint fuzz clean test-packages page-test
 
 help:
-	@echo "make run     build and answer a sample prompt with the shipped model"
+	@echo "make run     build and serve the shipped model at http://127.0.0.1:8000 (PORT=8000)"
 	@echo "make test    build and pass all tests, sanitizers included"
 	@echo "make build   the program alone: $(PROGRAM)"
 	@echo "make oracle  all seeds against the independent numpy model, where it lies beside the checkout"
@@ -26,17 +26,14 @@ help:
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 
 run: build
-	@echo "> $(PROMPT)"
-	@$(PROGRAM) run -m models/calf -p "$(PROMPT)" --temp 0 -n 64
-	@echo
-	@echo "To chat: $(PROGRAM) run -m models/calf chat"
+	@$(PROGRAM) serve -m models/calf --port $(PORT)
 
 build:
 	@tools/install-packages.sh $(BUILD_PACKAGES)
 	@cmake --preset release -DCACHALOT_TESTS=OFF >/dev/null
 	@cmake --build --preset release --target cachalot
 
-test: format-check shipped asan tsan
+test: format-check shipped clients asan tsan
 	@echo "all tests pass"
 
 test-packages:
@@ -57,6 +54,18 @@ shipped: test-packages
 	cmake --build --preset release --target cachalot e2e_tests ascend_model_test backends_cpu_test checkpoint_test cli_test scheduler_test engine_test
 	ctest --preset release -R 'unit.(ascend_model|backends_cpu|checkpoint|cli|scheduler|engine)' -j 2
 	ctest --preset release -L e2e
+
+# The server, asked by those who mean it harm, and by the official clients of OpenAI and Anthropic; these come from PyPI,
+# and a machine that does not reach it goes without.
+CLIENTS := build/clients/bin/python
+clients: build
+	@tools/install-packages.sh python3-venv
+	/usr/bin/python3 -B tests/server/hostile_test.py $(PROGRAM) models/calf
+	@test -x $(CLIENTS) || /usr/bin/python3 -m venv build/clients
+	@if $(CLIENTS) -m pip install -q -r tests/server/requirements.txt; then \
+	  $(CLIENTS) -B tests/server/clients_test.py $(PROGRAM) models/calf && \
+	  $(CLIENTS) -B tests/server/schemas_test.py $(PROGRAM) models/calf; \
+	else echo "PyPI is out of reach: the official clients were not tried"; fi
 
 # Left out is what takes minutes there and runs as shipped.
 asan: test-packages

@@ -40,8 +40,8 @@ function(cachalot_room)
 
   if(ROOM_SOURCES)
     add_library(cachalot_${id} STATIC ${ROOM_SOURCES})
-    if(CACHALOT_SANITIZE AND NOT ROOM_APART)
-      # Half the time to build.
+    if(CACHALOT_UNITY AND NOT ROOM_APART)
+      # Half the time to build it all.
       set_target_properties(cachalot_${id} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     endif()
     set(scope PUBLIC)
