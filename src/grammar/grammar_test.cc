@@ -271,8 +271,10 @@ TEST(GrammarMasks, AreTheSameWhereCountsAreFarFromTheirBounds) {
   const OrderedJson schema = {{"type", "string"}, {"minLength", 40}, {"maxLength", 90}};
   const Grammar grammar = GrammarOfJsonSchema(schema).value();
   std::mt19937 random(9);
-  const TestVocabulary test({"aa", "aaaa", "a\"", "aaaaaaaa\"", "\\u00", "é", "\xC3"});
-  for (const size_t length : {0, 5, 25, 30, 38, 39, 40, 60, 80, 82, 88, 89, 90}) {
+  const TestVocabulary test({"aa", "aaaa", "a\"", "aaaaaaaa\"", "\\u00", "é", "\xC3",
+                             std::string(17, 'a'), std::string(30, 'a') + "\""});
+  for (const size_t length :
+       {0, 5, 10, 25, 30, 38, 39, 40, 57, 60, 61, 73, 74, 80, 82, 88, 89, 90}) {
     ExpectMasksOfPlainAutomaton(grammar, test, "\"" + std::string(length, 'a'), 1, random);
   }
 }
