@@ -340,11 +340,12 @@ int32_t Configurations::Canonical(int32_t configuration, Reach reach) {
   return from.canonical[reach];
 }
 
-// The frame below the rule that a stack is in. Repetitions belong to the rule: the body of most is
-// one character.
+// The frame below the rule that a stack is in. A character that is repeated belongs to the rule of
+// its string.
 Configurations::FrameId Configurations::BaseOf(FrameId stack) const {
   FrameId base = frames_[static_cast<size_t>(stack)].parent;
-  while (base > kOutside && NodeOf(base).kind == Kind::kRepeat) {
+  if (base > kOutside && NodeOf(base).kind == Kind::kRepeat &&
+      grammar_->is_repeated_leaf[static_cast<size_t>(NodeOf(base).operand)]) {
     base = frames_[static_cast<size_t>(base)].parent;
   }
   return base;
