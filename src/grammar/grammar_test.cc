@@ -267,6 +267,21 @@ TEST(GrammarMasks, EqualThoseOfEachTokenNearTheDeepestNesting) {
   }
 }
 
+TEST(GrammarMasks, OfTextsThatNestEndAtTheDeepestNesting) {
+  GrammarBuilder builder;
+  const RuleId group = builder.DeclareRule("group");
+  const NodeId loop = builder.OpenSplit();
+  builder.CloseSplit(loop, {builder.Bytes(ByteRange(0x20, 0x7F) & ~BytesIn("()"), loop),
+                            builder.Call(group, loop), builder.Literal(")", builder.Return())});
+  builder.DefineRule(group, builder.Literal("(", loop));
+  const Grammar grammar = std::move(builder).Build(group).value();
+  const TestVocabulary test({"((", "(((", "a((((", "))((", ")a)"});
+  std::mt19937 random(10);
+  for (const size_t levels : {490, 497, 498, 499, 500, 501}) {
+    ExpectMasksOfPlainAutomaton(grammar, test, std::string(levels, '('), 1, random);
+  }
+}
+
 TEST(GrammarMasks, AreTheSameWhereCountsAreFarFromTheirBounds) {
   const OrderedJson schema = {{"type", "string"}, {"minLength", 40}, {"maxLength", 90}};
   const Grammar grammar = GrammarOfJsonSchema(schema).value();
