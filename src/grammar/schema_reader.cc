@@ -14,7 +14,7 @@ constexpr size_t kMaxQuoted = 100;
 constexpr size_t kMaxJoining = 512;
 constexpr StatusCode kInvalid = StatusCode::kInvalidArgument;
 
-// What no grammar here enforces. Where it says nothing (uniqueItems: false) it is let pass.
+// What no grammar here enforces.
 constexpr std::array<std::string_view, 21> kRefused = {
     "not",
     "if",
@@ -66,6 +66,12 @@ constexpr std::array<Applicable, 20> kApplicable = {{
     {"minProperties", kObjectType},
     {"maxProperties", kObjectType},
 }};
+
+// That a name is a string, which it always is, as some libraries write for every map.
+bool SaysNothingOfNames(const OrderedJson& names) {
+  return names == true || names == OrderedJson::object() ||
+         names == OrderedJson{{"type", "string"}};
+}
 
 std::string_view Quoted(std::string_view text) { return Utf8Prefix(text, kMaxQuoted); }
 
@@ -396,9 +402,10 @@ Status SchemaReader::Join(const SchemaAt& schema, Conjunction& conjunction) {
                        kMaxJoining);
   }
   for (const std::string_view keyword : kRefused) {
-    if (schema.json->contains(keyword)) {
-      return SchemaError(MemberOf(schema, keyword), StatusCode::kUnsupported,
-                         "this keyword cannot be enforced");
+    const SchemaAt at = MemberOf(schema, keyword);
+    const bool is_void = keyword == "propertyNames" && at.json && SaysNothingOfNames(*at.json);
+    if (at.json && !is_void) {
+      return SchemaError(at, StatusCode::kUnsupported, "this keyword cannot be enforced");
     }
   }
   const auto append_once = [](std::vector<SchemaAt>& list, const SchemaAt& added) {
