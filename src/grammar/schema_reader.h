@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "grammar/grammar.h"
+#include "grammar/schema_values.h"
 #include "io/json.h"
 
 namespace cachalot {
@@ -20,7 +21,8 @@ struct SchemaAt {
   std::string pointer;  // "#/properties/a"
 };
 
-// The place of a member or an element.
+std::string PointerTo(std::string_view pointer, std::string_view key);
+// A member, or one without json where there is none; an element.
 SchemaAt MemberOf(const SchemaAt& at, std::string_view key);
 SchemaAt ElementOf(const SchemaAt& at, size_t index);
 
@@ -45,16 +47,6 @@ inline constexpr JsonTypes kAllTypes = 127;
 
 JsonTypes TypeOf(const OrderedJson& value);
 
-struct Limits {
-  int64_t min = 0;
-  int64_t max = kUnbounded;
-};
-
-struct NumericBound {
-  OrderedJson value;  // a number
-  bool is_exclusive;
-};
-
 // The keywords of a conjunction's parts, but for the schemas in them, which its parts are asked for.
 struct Keywords {
   JsonTypes types = kAllTypes;                     // as `type` says
@@ -63,18 +55,12 @@ struct Keywords {
   Limits length, items, members;
   std::vector<SchemaAt> patterns;
   std::vector<SchemaAt> formats;  // known ones
-  std::vector<NumericBound> at_least, at_most;
+  NumericBounds bounds;
   std::vector<std::string> required;
 };
 
 // Whether two limits, `type` and `enum`, or bounds of a number in `keywords` leave nothing: what it is.
 std::optional<std::string_view> FindContradiction(const Keywords& keywords);
-// value is within the bounds of a number.
-bool IsWithin(const OrderedJson& value, const Keywords& keywords);
-
-// The pattern of a format, or nothing where it is not known.
-std::optional<std::string_view> PatternOfFormat(std::string_view format);
-
 // Reads one document, which must outlive it.
 class SchemaReader {
  public:
