@@ -185,6 +185,9 @@ class SchemaCompiler {
           }
           CACHALOT_ASSIGN_OR_RETURN(const bool excluded,
                                     Excludes(alternatives[i], alternatives[j], 0));
+          if (num_compared_ > kMaxCompared) {
+            return SchemaError(list, StatusCode::kUnsupported, "too many alternatives to compare");
+          }
           if (!excluded) {
             return SchemaError(list, StatusCode::kUnsupported,
                                "a value may satisfy both {} and {}, which must be told apart by "
@@ -451,15 +454,15 @@ class SchemaCompiler {
     }
     Conjunction others;
     for (const SchemaAt& part : conjunction.parts) {
-      const SchemaAt properties = MemberOf(part, "properties");
+      const PropertyIndex properties = PropertiesOf(part);
       const SchemaAt additional = MemberOf(part, "additionalProperties");
       if (additional.json) {
         CACHALOT_RETURN_IF_ERROR(reader_.Join(additional, others));
       }
       for (Property& property : shape.properties) {
-        if (properties.json && properties.json->contains(property.name)) {
-          CACHALOT_RETURN_IF_ERROR(
-              reader_.Join(MemberOf(properties, property.name), property.value));
+        if (const auto own = properties.find(property.name); own != properties.end()) {
+          const std::string place = PointerTo(part.pointer + "/properties", property.name);
+          CACHALOT_RETURN_IF_ERROR(reader_.Join({own->second, place}, property.value));
         } else if (additional.json) {
           CACHALOT_RETURN_IF_ERROR(reader_.Join(additional, property.value));
         }

@@ -180,9 +180,9 @@ Status ReadRequired(const SchemaAt& part, Keywords& keywords) {
   if (list == nullptr) {
     return {};
   }
-  const OrderedJson* properties = Find(part, "properties");
   const OrderedJson* additional = Find(part, "additionalProperties");
   const bool is_closed = additional != nullptr && *additional == false;
+  const PropertyIndex properties = PropertiesOf(part);
   if (!list->is_array()) {
     return SchemaError(MemberOf(part, "required"), kInvalid, "expected a list of names");
   }
@@ -192,15 +192,12 @@ Status ReadRequired(const SchemaAt& part, Keywords& keywords) {
       return SchemaError(at, kInvalid, "expected the name of a property");
     }
     const auto& name = (*list)[i].get_ref<const std::string&>();
-    if (is_closed && (properties == nullptr || !properties->contains(name))) {
+    if (is_closed && !properties.contains(name)) {
       return SchemaError(at, kInvalid,
                          "\"{}\" is none of the properties, and additionalProperties is false",
                          Quoted(name));
     }
-    if (std::find(keywords.required.begin(), keywords.required.end(), name) ==
-        keywords.required.end()) {
-      keywords.required.push_back(name);
-    }
+    keywords.required.push_back(name);
   }
   return {};
 }
@@ -237,6 +234,16 @@ SchemaAt MemberOf(const SchemaAt& at, std::string_view key) {
   const OrderedJson* member =
       at.json->is_object() && at.json->contains(key) ? &at.json->at(key) : nullptr;
   return {member, member != nullptr ? PointerTo(at.pointer, key) : std::string()};
+}
+
+PropertyIndex PropertiesOf(const SchemaAt& part) {
+  PropertyIndex properties;
+  if (const OrderedJson* found = Find(part, "properties"); found && found->is_object()) {
+    for (const auto& [name, schema] : found->get_ref<const OrderedJson::object_t&>()) {
+      properties.emplace(name, &schema);
+    }
+  }
+  return properties;
 }
 
 SchemaAt ElementOf(const SchemaAt& at, size_t index) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -25,6 +26,9 @@ std::string PointerTo(std::string_view pointer, std::string_view key);
 // A member, or one without json where there is none; an element.
 SchemaAt MemberOf(const SchemaAt& at, std::string_view key);
 SchemaAt ElementOf(const SchemaAt& at, size_t index);
+// What `properties` has by name, which OrderedJson finds one by one.
+using PropertyIndex = std::unordered_map<std::string_view, const OrderedJson*>;
+PropertyIndex PropertiesOf(const SchemaAt& part);
 
 // What a value must be, all of it.
 struct Conjunction {
@@ -56,7 +60,7 @@ struct Keywords {
   std::vector<SchemaAt> patterns;
   std::vector<SchemaAt> formats;  // known ones
   NumericBounds bounds;
-  std::vector<std::string> required;
+  std::vector<std::string> required;  // may have a name twice
 };
 
 // Whether two limits, `type` and `enum`, or bounds of a number in `keywords` leave nothing: what it is.
