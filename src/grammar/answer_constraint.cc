@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/check.h"
+
 namespace cachalot {
 namespace {
 
@@ -16,14 +18,15 @@ void SetBit(std::vector<uint64_t>& mask, int32_t id, bool value) {
 AnswerConstraint::AnswerConstraint(std::shared_ptr<const GrammarVocabulary> vocabulary,
                                    AnswerRules rules)
     : rules_(std::move(rules)), is_thinking_(rules_.begins_with_thinking) {
+  CACHALOT_CHECK(
+      !is_thinking_ || (rules_.think_close >= 0 && rules_.think_close < vocabulary->size()),
+      "</think> is token {} of {}", rules_.think_close, vocabulary->size());
   if (rules_.grammar) {
     grammar_.emplace(rules_.grammar);
   }
   if (is_thinking_ && rules_.grammar) {
-    all_but_stops_.assign(vocabulary->num_mask_words(), 0);
-    for (int32_t id = 0; id < vocabulary->size(); ++id) {
-      SetBit(all_but_stops_, id, true);
-    }
+    all_but_stops_.assign(vocabulary->num_mask_words(), ~uint64_t{0});
+    all_but_stops_.back() >>= 63 - (vocabulary->size() - 1) % 64;
     for (const int32_t id : vocabulary->stop_ids()) {
       SetBit(all_but_stops_, id, false);
     }

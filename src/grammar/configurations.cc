@@ -27,8 +27,10 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
 Configurations::Configurations(std::shared_ptr<const Grammar> grammar,
                                std::shared_ptr<const GrammarVocabulary> vocabulary)
     : grammar_(std::move(grammar)), vocabulary_(std::move(vocabulary)) {
-  frames_.push_back({.node = 0, .count = 0, .parent = kBottom, .depth = 0, .canonical = kBottom});
-  frames_.push_back({.node = 0, .count = 0, .parent = kOutside, .depth = 0, .canonical = kOutside});
+  frames_.push_back({.node = 0, .count = 0, .parent = kBottom, .depth = 0});
+  frames_.push_back({.node = 0, .count = 0, .parent = kOutside, .depth = 0});
+  frames_[kBottom].canonical[kNear] = frames_[kBottom].canonical[kFar] = kBottom;
+  frames_[kOutside].canonical[kNear] = frames_[kOutside].canonical[kFar] = kOutside;
   seen_.resize(2, 0);
   path_.resize(static_cast<size_t>(vocabulary_->max_token_bytes()) + 1);
   CACHALOT_CHECK_EQ(Intern(Closure{}), kDead);
@@ -294,37 +296,38 @@ bool Configurations::is_full() {
 
 // --- what different configurations have in common ----------------------------------------------
 
-// A repetition consumes a byte at least, so within one token counts that are farther from their
-// bounds than its bytes are all alike.
-int64_t Configurations::CanonicalCount(const GrammarNode& node, int64_t count) const {
+// A repetition consumes a byte at least, so counts that are farther from their bounds than a mask
+// looks ahead are all alike.
+int64_t Configurations::CanonicalCount(const GrammarNode& node, int64_t count, Reach reach) const {
   if (node.kind != Kind::kRepeat) {
     return count;
   }
-  const int64_t far = vocabulary_->max_token_bytes() + 2;
+  const int64_t beyond =
+      2 + (reach == kNear ? GrammarVocabulary::kShortBytes : vocabulary_->max_token_bytes());
   const int64_t to_min = std::max<int64_t>(node.min - count, 0);
-  if (node.max != kUnbounded && node.max - count < far) {
+  if (node.max != kUnbounded && node.max - count < beyond) {
     return count;
   }
-  return to_min >= far ? 0 : to_min == 0 ? node.min : count;
+  return to_min >= beyond ? 0 : to_min == 0 ? node.min : count;
 }
 
-Configurations::FrameId Configurations::CanonicalFrame(FrameId frame) {
-  if (frames_[static_cast<size_t>(frame)].canonical < 0) {
+Configurations::FrameId Configurations::CanonicalFrame(FrameId frame, Reach reach) {
+  if (frames_[static_cast<size_t>(frame)].canonical[reach] < 0) {
     const Frame copy = frames_[static_cast<size_t>(frame)];
-    const int64_t count = CanonicalCount(NodeOf(frame), copy.count);
-    const FrameId parent = CanonicalFrame(copy.parent);
+    const int64_t count = CanonicalCount(NodeOf(frame), copy.count, reach);
+    const FrameId parent = CanonicalFrame(copy.parent, reach);
     const FrameId canonical = InternFrame(copy.node, count, parent);
-    frames_[static_cast<size_t>(frame)].canonical = canonical;
+    frames_[static_cast<size_t>(frame)].canonical[reach] = canonical;
   }
-  return frames_[static_cast<size_t>(frame)].canonical;
+  return frames_[static_cast<size_t>(frame)].canonical[reach];
 }
 
-int32_t Configurations::Canonical(int32_t configuration) {
+int32_t Configurations::Canonical(int32_t configuration, Reach reach) {
   Configuration& from = configurations_[static_cast<size_t>(configuration)];
-  if (from.canonical < 0) {
+  if (from.canonical[reach] < 0) {
     std::vector<FrameId> canonical;
     for (const FrameId stack : from.stacks) {
-      canonical.push_back(CanonicalFrame(stack));
+      canonical.push_back(CanonicalFrame(stack, reach));
     }
     Closure closure = NewClosure();
     for (const FrameId stack : canonical) {
@@ -332,16 +335,17 @@ int32_t Configurations::Canonical(int32_t configuration) {
         Add(stack, closure);
       }
     }
-    from.canonical = Intern(closure);
+    from.canonical[reach] = Intern(closure);
   }
-  return from.canonical;
+  return from.canonical[reach];
 }
 
-// The frame below the rule that a stack is in. Repetitions belong to the rule: the body of most is
-// one character.
+// The frame below the rule that a stack is in. A character that is repeated belongs to the rule of
+// its string.
 Configurations::FrameId Configurations::BaseOf(FrameId stack) const {
   FrameId base = frames_[static_cast<size_t>(stack)].parent;
-  while (base > kOutside && NodeOf(base).kind == Kind::kRepeat) {
+  if (base > kOutside && NodeOf(base).kind == Kind::kRepeat &&
+      grammar_->is_repeated_leaf[static_cast<size_t>(NodeOf(base).operand)]) {
     base = frames_[static_cast<size_t>(base)].parent;
   }
   return base;
@@ -363,10 +367,10 @@ void Configurations::Mark(int32_t token, TokenMask& mask) const {
 }
 
 template <typename OnNode>
-void Configurations::Walk(size_t first, size_t end, TokenMask& mask, Visit& visit, OnNode on_node) {
-  const GrammarVocabulary::TreeNode* const tree = vocabulary_->tree().data();
+void Configurations::Walk(const Tree& tree, size_t first, size_t end, TokenMask& mask, Visit& visit,
+                          OnNode on_node) {
   for (size_t i = first; i < end;) {
-    const GrammarVocabulary::TreeNode node = tree[i];
+    const GrammarVocabulary::TreeNode& node = tree[i];
     const Transition next = Next(path_[size_t{node.depth} - 1], node.byte);
     visit.need = std::max(visit.need, int32_t{next.need});
     visit.is_cut = visit.is_cut || next.is_cut;
@@ -386,14 +390,15 @@ void Configurations::Walk(size_t first, size_t end, TokenMask& mask, Visit& visi
   }
 }
 
-void Configurations::WalkAll(int32_t configuration, TokenMask& mask, Visit& visit) {
+void Configurations::WalkAll(const Tree& tree, int32_t configuration, TokenMask& mask,
+                             Visit& visit) {
   path_[0] = configuration;
-  Walk(0, vocabulary_->tree().size(), mask, visit, [](size_t, Transition) {});
+  Walk(tree, 0, tree.size(), mask, visit, [](size_t, Transition) {});
 }
 
 void Configurations::WalkBelow(int32_t configuration, const std::vector<int32_t>& open,
                                TokenMask& mask, Visit& visit) {
-  const std::vector<GrammarVocabulary::TreeNode>& tree = vocabulary_->tree();
+  const Tree& tree = vocabulary_->short_tree();
   path_[0] = configuration;
   size_t done = 0;
   for (const int32_t root : open) {
@@ -414,7 +419,7 @@ void Configurations::WalkBelow(int32_t configuration, const std::vector<int32_t>
       path_[depth + 1] = next.to;
     }
     if (path_[bytes.size()] != kDead) {
-      Walk(first + 1, done, mask, visit, [](size_t, Transition) {});
+      Walk(tree, first + 1, done, mask, visit, [](size_t, Transition) {});
     }
   }
 }
@@ -426,8 +431,8 @@ std::shared_ptr<const Configurations::LocalMask> Configurations::LocalMaskOf(int
     made->accepted = NewMask();
     Visit visit;
     path_[0] = local;
-    const std::vector<GrammarVocabulary::TreeNode>& tree = vocabulary_->tree();
-    Walk(0, tree.size(), made->accepted, visit, [&](size_t i, Transition at) {
+    const Tree& tree = vocabulary_->short_tree();
+    Walk(tree, 0, tree.size(), made->accepted, visit, [&](size_t i, Transition at) {
       if (at.returns && tree[i].size > 1) {
         made->open.push_back(static_cast<int32_t>(i));
       }
@@ -454,10 +459,10 @@ void Configurations::MarkUnspelt(const std::vector<FrameId>& stacks, TokenMask& 
 
 // By rule: where many bytes may come, what stays within the rule is the same wherever the rule was
 // called from, so that only tokens that leave it are looked at.
-std::shared_ptr<const TokenMask> Configurations::ComputeMask(int32_t configuration, Visit& visit) {
-  auto mask = std::make_shared<TokenMask>(NewMask());
+TokenMask Configurations::ComputeShortMask(int32_t configuration, Visit& visit) {
+  TokenMask mask = NewMask();
   const std::vector<FrameId> stacks = configurations_[static_cast<size_t>(configuration)].stacks;
-  MarkUnspelt(stacks, *mask);
+  MarkUnspelt(stacks, mask);
   std::vector<std::pair<FrameId, std::vector<FrameId>>> groups;  // by base
   for (const FrameId stack : stacks) {
     if (stack > kOutside && NodeOf(stack).kind == Kind::kBytes) {
@@ -486,12 +491,12 @@ std::shared_ptr<const TokenMask> Configurations::ComputeMask(int32_t configurati
       const auto found = LocalMaskOf(Intern(local));
       if (!found->is_cut &&
           frames_[static_cast<size_t>(base)].depth + found->need <= Grammar::kMaxDepth) {
-        for (size_t i = 0; i < mask->size(); ++i) {
-          (*mask)[i] |= found->accepted[i];
+        for (size_t i = 0; i < mask.size(); ++i) {
+          mask[i] |= found->accepted[i];
         }
         Closure group;
         group.stacks = members;
-        WalkBelow(Intern(group), found->open, *mask, visit);
+        WalkBelow(Intern(group), found->open, mask, visit);
         is_done = true;
       }
     }
@@ -499,41 +504,60 @@ std::shared_ptr<const TokenMask> Configurations::ComputeMask(int32_t configurati
       rest.stacks.insert(rest.stacks.end(), members.begin(), members.end());
     }
   }
-  WalkAll(Intern(rest), *mask, visit);
+  WalkAll(vocabulary_->short_tree(), Intern(rest), mask, visit);
   return mask;
+}
+
+std::shared_ptr<const TokenMask> Configurations::ShortMaskOf(int32_t canonical) {
+  Configuration& configuration = configurations_[static_cast<size_t>(canonical)];
+  if (!configuration.short_mask && !configuration.short_mask_is_cut) {
+    Visit visit;
+    auto mask = std::make_shared<const TokenMask>(ComputeShortMask(canonical, visit));
+    configuration.short_mask_is_cut = visit.is_cut;
+    if (!visit.is_cut) {
+      configuration.short_mask = std::move(mask);
+      ++num_masks_;
+    }
+  }
+  return configuration.short_mask;
+}
+
+std::shared_ptr<const TokenMask> Configurations::SharedMaskOf(int32_t canonical) {
+  Configuration& configuration = configurations_[static_cast<size_t>(canonical)];
+  if (!configuration.shared_mask && !configuration.shared_mask_is_cut) {
+    const auto short_mask = ShortMaskOf(Canonical(canonical, kNear));
+    Visit visit = {0, short_mask == nullptr};
+    if (!visit.is_cut) {
+      auto mask = std::make_shared<TokenMask>(*short_mask);
+      WalkAll(vocabulary_->long_tree(), canonical, *mask, visit);
+      if (!visit.is_cut) {
+        configuration.shared_mask = std::move(mask);
+        ++num_masks_;
+      }
+    }
+    configuration.shared_mask_is_cut = visit.is_cut;
+  }
+  return configuration.shared_mask;
 }
 
 std::shared_ptr<const TokenMask> Configurations::MaskOf(int32_t configuration) {
   const std::lock_guard lock(mutex_);
-  if (configurations_[static_cast<size_t>(configuration)].is_free) {
+  Configuration& exact = configurations_[static_cast<size_t>(configuration)];
+  if (exact.is_free) {
     return nullptr;
   }
-  Configuration& exact = configurations_[static_cast<size_t>(configuration)];
-  if (exact.mask) {
-    return exact.mask;
+  if (!exact.mask) {
+    exact.mask = SharedMaskOf(Canonical(configuration, kFar));
   }
-  const int32_t canonical = Canonical(configuration);
-  Configuration& shared = configurations_[static_cast<size_t>(canonical)];
-  if (!shared.mask && !shared.masks_are_cut) {
-    Visit visit;
-    auto mask = ComputeMask(canonical, visit);
-    shared.masks_are_cut = visit.is_cut;
-    if (!visit.is_cut) {
-      shared.mask = std::move(mask);
-      ++num_masks_;
-    }
-  }
-  if (shared.masks_are_cut) {
-    // What a bound leaves out depends on all of a configuration.
+  if (!exact.mask) {
     auto mask = std::make_shared<TokenMask>(NewMask());
     MarkUnspelt(exact.stacks, *mask);
     Visit ignored;
-    WalkAll(configuration, *mask, ignored);
+    WalkAll(vocabulary_->short_tree(), configuration, *mask, ignored);
+    WalkAll(vocabulary_->long_tree(), configuration, *mask, ignored);
     exact.mask = std::move(mask);
     ++num_masks_;
-    return exact.mask;
   }
-  exact.mask = shared.mask;
   return exact.mask;
 }
 

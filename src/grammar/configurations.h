@@ -50,12 +50,15 @@ class Configurations {
   using FrameId = int32_t;
   static constexpr FrameId kBottom = 0;   // the end of the grammar
   static constexpr FrameId kOutside = 1;  // what a local configuration returns to
+  // How many bytes ahead a mask looks: those of a short token, or of any.
+  enum Reach { kNear, kFar };
+  using Tree = std::vector<GrammarVocabulary::TreeNode>;
   struct Frame {
     NodeId node;
     int64_t count;  // of a kRepeat: how often it came, at most `min` where there is no maximum
     FrameId parent;
     int32_t depth;
-    FrameId canonical = -1;
+    FrameId canonical[2] = {-1, -1};  // by Reach
   };
   struct Closure {
     std::vector<FrameId> stacks;
@@ -72,11 +75,15 @@ class Configurations {
   };
   struct Configuration {
     std::vector<FrameId> stacks;
-    int32_t canonical = -1;
+    int32_t canonical[2] = {-1, -1};  // by Reach
     bool is_free = false;
-    bool returns = false;        // to the bottom, or outside
-    bool masks_are_cut = false;  // of canonical ones: each that it stands for has its own mask
+    bool returns = false;  // to the bottom, or outside
     std::shared_ptr<const TokenMask> mask;
+    // Of those that are canonical; short: of tokens in the short tree, and of no bytes.
+    std::shared_ptr<const TokenMask> shared_mask;
+    std::shared_ptr<const TokenMask> short_mask;
+    bool short_mask_is_cut = false;
+    bool shared_mask_is_cut = false;
     std::shared_ptr<const LocalMask> local;
   };
   // A function of where it leads from and the byte alone, as all that is decided by it.
@@ -104,25 +111,29 @@ class Configurations {
   int32_t AdvanceByBytes(int32_t configuration, std::string_view bytes);
 
   const GrammarNode& NodeOf(FrameId frame) const;
-  int64_t CanonicalCount(const GrammarNode& node, int64_t count) const;
-  FrameId CanonicalFrame(FrameId frame);
-  int32_t Canonical(int32_t configuration);
+  int64_t CanonicalCount(const GrammarNode& node, int64_t count, Reach reach) const;
+  FrameId CanonicalFrame(FrameId frame, Reach reach);
+  int32_t Canonical(int32_t configuration, Reach reach);
   FrameId BaseOf(FrameId stack) const;
   FrameId Rebase(FrameId stack, FrameId base);
   Portable Export(int32_t configuration);
 
   TokenMask NewMask() const { return TokenMask(vocabulary_->num_mask_words(), 0); }
   void Mark(int32_t token, TokenMask& mask) const;
-  // Marks all tokens below nodes [first, end) of the tree that may follow; path_ holds what led to
-  // the first.
+  // Marks all tokens at nodes [first, end) of a tree that may follow; path_ holds what led there.
   template <typename OnNode>
-  void Walk(size_t first, size_t end, TokenMask& mask, Visit& visit, OnNode on_node);
-  void WalkAll(int32_t configuration, TokenMask& mask, Visit& visit);
+  void Walk(const Tree& tree, size_t first, size_t end, TokenMask& mask, Visit& visit,
+            OnNode on_node);
+  void WalkAll(const Tree& tree, int32_t configuration, TokenMask& mask, Visit& visit);
+  // Below some nodes of the short tree.
   void WalkBelow(int32_t configuration, const std::vector<int32_t>& open, TokenMask& mask,
                  Visit& visit);
-  std::shared_ptr<const LocalMask> LocalMaskOf(int32_t local);
-  std::shared_ptr<const TokenMask> ComputeMask(int32_t configuration, Visit& visit);
   void MarkUnspelt(const std::vector<FrameId>& stacks, TokenMask& mask) const;
+  std::shared_ptr<const LocalMask> LocalMaskOf(int32_t local);
+  TokenMask ComputeShortMask(int32_t configuration, Visit& visit);
+  // These two are null where a bound was met: then masks depend on all of a configuration.
+  std::shared_ptr<const TokenMask> ShortMaskOf(int32_t canonical);
+  std::shared_ptr<const TokenMask> SharedMaskOf(int32_t canonical);
 
   const std::shared_ptr<const Grammar> grammar_;
   const std::shared_ptr<const GrammarVocabulary> vocabulary_;

@@ -1,6 +1,7 @@
 #include "grammar/grammar.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
@@ -172,6 +173,23 @@ NodeId FindEmptyLoop(const Grammar& grammar, const std::vector<bool>& may_be_emp
     }
   }
   return -1;
+}
+
+bool CallsNothing(const Grammar& grammar, const std::vector<bool>& may_be_empty, RuleId rule) {
+  std::vector<NodeId> todo = {grammar.rules[Index(rule)]};
+  std::unordered_set<NodeId> seen;
+  while (!todo.empty()) {
+    const NodeId id = todo.back();
+    todo.pop_back();
+    const Kind kind = grammar.nodes[Index(id)].kind;
+    if (kind == Kind::kCall || kind == Kind::kRepeat) {
+      return false;
+    }
+    if (seen.insert(id).second) {
+      AppendSuccessors(grammar, may_be_empty, id, false, todo);
+    }
+  }
+  return true;
 }
 
 void ComputeClasses(Grammar& grammar) {
@@ -361,6 +379,7 @@ Result<Grammar> GrammarBuilder::Build(RuleId root) && {
     return MakeError(StatusCode::kInvalidArgument, "{}: the empty text satisfies it",
                      rule_names_[Index(root)]);
   }
+  grammar.is_repeated_leaf.assign(grammar.rules.size(), false);
   for (const NodeId id : reachable) {
     const GrammarNode& node = grammar.nodes[Index(id)];
     if (node.kind == Kind::kBytes) {
@@ -370,6 +389,8 @@ Result<Grammar> GrammarBuilder::Build(RuleId root) && {
     } else if (node.kind == Kind::kRepeat) {
       CACHALOT_CHECK(!may_be_empty[Index(grammar.rules[Index(node.operand)])],
                      "rule {} is repeated and may be empty", node.operand);
+      grammar.is_repeated_leaf[Index(node.operand)] =
+          CallsNothing(grammar, may_be_empty, node.operand);
     }
   }
   ComputeClasses(grammar);

@@ -59,6 +59,8 @@ struct Grammar {
   // How many calls must be open at once on the way from a node to the end of its rule that needs
   // fewest; kNotWithin: there is no way.
   std::vector<int32_t> height;
+  // By rule: it is repeated somewhere and calls nothing, as the character of a string.
+  std::vector<bool> is_repeated_leaf;
   // Bytes that no set tells apart have the same class.
   std::array<uint8_t, 256> class_of{};
   int32_t num_classes = 0;

@@ -73,6 +73,8 @@ class SchemaCompiler {
                                           : fallback;
   }
 
+  RuleId Declare(const std::string& pointer) { return builder_.DeclareRule(ShortPointer(pointer)); }
+
   // One rule for all places that demand the same.
   RuleId RuleOf(const Conjunction& conjunction, const std::string& pointer) {
     std::set<const OrderedJson*> key;
@@ -87,7 +89,7 @@ class SchemaCompiler {
     const auto [known, is_new] = rules_.try_emplace(std::move(key), 0);
     if (is_new) {
       const std::string place = PointerOf(conjunction, pointer);
-      known->second = builder_.DeclareRule(ShortPointer(place));
+      known->second = Declare(place);
       todo_.push_back({known->second, conjunction, place});
     }
     return known->second;
@@ -183,6 +185,9 @@ class SchemaCompiler {
           }
           CACHALOT_ASSIGN_OR_RETURN(const bool excluded,
                                     Excludes(alternatives[i], alternatives[j], 0));
+          if (num_compared_ > kMaxCompared) {
+            return SchemaError(list, StatusCode::kUnsupported, "too many alternatives to compare");
+          }
           if (!excluded) {
             return SchemaError(list, StatusCode::kUnsupported,
                                "a value may satisfy both {} and {}, which must be told apart by "
@@ -274,7 +279,7 @@ class SchemaCompiler {
                            "keywords for arrays or objects beside an enum or const that has some "
                            "cannot be enforced");
       }
-      if ((type & kNumberType) != 0 && !IsWithin(value, keywords)) {
+      if ((type & kNumberType) != 0 && !keywords.bounds.Contain(value)) {
         continue;
       }
       if (type == kStringType) {
@@ -350,73 +355,19 @@ class SchemaCompiler {
   Result<NodeId> DefineNumber(const Keywords& keywords, JsonTypes types,
                               const std::string& pointer) {
     const NodeId end = builder_.Return();
-    const bool is_bounded = !keywords.at_least.empty() || !keywords.at_most.empty();
-    if ((types & kFractionType) == 0) {
-      int64_t min = -JsonText::kMaxInteger;
-      int64_t max = JsonText::kMaxInteger;
-      for (const NumericBound& bound : keywords.at_least) {
-        min = std::max(min, LeastInteger(bound));
-      }
-      for (const NumericBound& bound : keywords.at_most) {
-        max = std::min(max, GreatestInteger(bound));
-      }
-      if (min > max) {
-        return SchemaError({nullptr, pointer}, StatusCode::kInvalidArgument,
-                           "no integer of up to 18 digits is within its bounds");
-      }
-      return text_.Integer(min, max, end);
-    }
-    if (!is_bounded) {
+    const bool is_integer = (types & kFractionType) == 0;
+    if (!is_integer && keywords.bounds.empty()) {
       return text_.Number(end);
     }
-    constexpr double kMost =
-        static_cast<double>(JsonText::kMaxUnits) / static_cast<double>(JsonText::kUnitsPerOne);
-    int64_t min = -JsonText::kMaxUnits;
-    int64_t max = JsonText::kMaxUnits;
-    for (const NumericBound& bound : keywords.at_least) {
-      const auto value = bound.value.get<double>();
-      if (value > -kMost) {
-        min = std::max(min, value > kMost ? max + 1 : UnitsFrom(value, bound.is_exclusive));
-      }
-    }
-    for (const NumericBound& bound : keywords.at_most) {
-      const auto value = bound.value.get<double>();
-      if (value < kMost) {
-        max = std::min(max, value < -kMost ? min - 1 : UnitsTo(value, bound.is_exclusive));
-      }
-    }
-    if (min > max) {
+    const Limits limits = is_integer ? keywords.bounds.Integers() : keywords.bounds.Units();
+    if (limits.min > limits.max) {
       return SchemaError({nullptr, pointer}, StatusCode::kInvalidArgument,
-                         "no number of up to nine digits and six decimals is within its bounds");
+                         "no {} is within its bounds",
+                         is_integer ? "integer of up to 18 digits"
+                                    : "number of up to nine digits and six decimals");
     }
-    return text_.NumberOfUnits(min, max, end);
-  }
-
-  // The first integer that a lower bound lets be, or one beyond kMaxInteger.
-  static int64_t LeastInteger(const NumericBound& bound) {
-    constexpr int64_t kBeyond = JsonText::kMaxInteger + 1;
-    const auto near = bound.value.get<double>();
-    if (std::abs(near) >= static_cast<double>(kBeyond)) {
-      return near > 0 ? kBeyond : -kBeyond;
-    }
-    if (bound.value.is_number_integer()) {
-      return bound.value.get<int64_t>() + (bound.is_exclusive ? 1 : 0);
-    }
-    const double whole = std::ceil(near);
-    return static_cast<int64_t>(whole) + (bound.is_exclusive && whole == near ? 1 : 0);
-  }
-
-  static int64_t GreatestInteger(const NumericBound& bound) {
-    constexpr int64_t kBeyond = JsonText::kMaxInteger + 1;
-    const auto near = bound.value.get<double>();
-    if (std::abs(near) >= static_cast<double>(kBeyond)) {
-      return near > 0 ? kBeyond : -kBeyond;
-    }
-    if (bound.value.is_number_integer()) {
-      return bound.value.get<int64_t>() - (bound.is_exclusive ? 1 : 0);
-    }
-    const double whole = std::floor(near);
-    return static_cast<int64_t>(whole) - (bound.is_exclusive && whole == near ? 1 : 0);
+    return is_integer ? text_.Integer(limits.min, limits.max, end)
+                      : text_.NumberOfUnits(limits.min, limits.max, end);
   }
 
   // --- arrays
@@ -449,7 +400,7 @@ class SchemaCompiler {
     const NodeId end = text_.Blank(close);
     CACHALOT_ASSIGN_OR_RETURN(const Conjunction rest, element(num_placed));
     const auto placed = static_cast<int64_t>(num_placed);
-    const RuleId more = builder_.DeclareRule(place);
+    const RuleId more = Declare(place);
     builder_.DefineRule(more,
                         builder_.Literal(",", text_.Blank(Value(rest, place, builder_.Return()))));
     const int64_t most = rest.never ? placed : limits.max;
@@ -503,15 +454,15 @@ class SchemaCompiler {
     }
     Conjunction others;
     for (const SchemaAt& part : conjunction.parts) {
-      const SchemaAt properties = MemberOf(part, "properties");
+      const PropertyIndex properties = PropertiesOf(part);
       const SchemaAt additional = MemberOf(part, "additionalProperties");
       if (additional.json) {
         CACHALOT_RETURN_IF_ERROR(reader_.Join(additional, others));
       }
       for (Property& property : shape.properties) {
-        if (properties.json && properties.json->contains(property.name)) {
-          CACHALOT_RETURN_IF_ERROR(
-              reader_.Join(MemberOf(properties, property.name), property.value));
+        if (const auto own = properties.find(property.name); own != properties.end()) {
+          const std::string place = PointerTo(part.pointer + "/properties", property.name);
+          CACHALOT_RETURN_IF_ERROR(reader_.Join({own->second, place}, property.value));
         } else if (additional.json) {
           CACHALOT_RETURN_IF_ERROR(reader_.Join(additional, property.value));
         }
@@ -535,7 +486,9 @@ class SchemaCompiler {
     const Limits& limits = keywords.members;
     const size_t num_properties = shape.properties.size();
     // Properties written so far are counted as far as it matters: none or some, or all.
-    const bool counts = limits.min > 1 || limits.max != kUnbounded;
+    const bool counts =
+        limits.min > 1 || (limits.max != kUnbounded &&
+                           (shape.additional || limits.max < static_cast<int64_t>(num_properties)));
     const size_t top = counts ? num_properties : std::min<size_t>(num_properties, 1);
     const NodeId close = builder_.Literal("}", builder_.Return());
     const NodeId end = text_.Blank(close);
@@ -549,7 +502,7 @@ class SchemaCompiler {
     }
     std::optional<RuleId> more;
     if (other) {
-      more = builder_.DeclareRule(pointer);
+      more = Declare(pointer);
       builder_.DefineRule(
           *more, builder_.Literal(",", text_.Blank(builder_.Call(*other, builder_.Return()))));
     }
@@ -571,8 +524,8 @@ class SchemaCompiler {
     }
     for (size_t i = num_properties; i-- > 0 && !builder_.is_full();) {
       const Property& property = shape.properties[i];
-      const std::string place = pointer + "/properties/" + property.name;
-      const RuleId member = builder_.DeclareRule(place);
+      const std::string place = PointerTo(pointer + "/properties", property.name);
+      const RuleId member = Declare(place);
       builder_.DefineRule(
           member, builder_.Literal(DumpJson(OrderedJson(property.name)) + ":",
                                    text_.Blank(Value(property.value, place, builder_.Return()))));
@@ -592,7 +545,7 @@ class SchemaCompiler {
   // A member with a name that is none of the properties'.
   Result<RuleId> DefineOther(const ObjectShape& shape, const std::string& pointer) {
     const std::string place = pointer + "/additionalProperties";
-    const RuleId rule = builder_.DeclareRule(place);
+    const RuleId rule = Declare(place);
     const NodeId value =
         builder_.Literal(":", text_.Blank(Value(*shape.additional, place, builder_.Return())));
     std::vector<std::string> names;

@@ -196,8 +196,8 @@ class RandomSchema {
   OrderedJson String() {
     OrderedJson schema = {{"type", "string"}};
     if (Below(3) == 0) {
-      constexpr const char* kPatterns[] = {"^[a-c]{1,3}$", "a+b",     "^(x|yz)*$", "^\\d+-\\w*$",
-                                           "^[^a-z]*$",    "^$|^a.b", "q$"};
+      constexpr const char* kPatterns[] = {"^[a-c]{1,3}$", "a+b",        "^(x|yz)*$", "^\\d+-\\w*$",
+                                           "^[^a-z]*$",    "^$|^a[bc]b", "q$"};
       schema["pattern"] = kPatterns[Below(7)];
       return schema;
     }
@@ -303,7 +303,7 @@ TEST(RandomSchemas, HaveNoDeadEndsAndNoInvalidAnswers) {
   int built = 0;
   int unfinished = 0;
   std::set<std::string> answers;
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < 420; ++round) {
     const OrderedJson schema = RandomSchema(random).Make();
     auto grammar = GrammarOfJsonSchema(schema);
     if (!grammar) {
@@ -325,9 +325,9 @@ TEST(RandomSchemas, HaveNoDeadEndsAndNoInvalidAnswers) {
       ASSERT_TRUE(Validator(schema).IsValid(*value, schema)) << DumpJson(schema) << "\n" << *answer;
     }
   }
-  EXPECT_GT(built, 300);
+  EXPECT_GT(built, 250);
   EXPECT_LT(unfinished, built / 20);
-  EXPECT_GT(answers.size(), 400U);
+  EXPECT_GT(answers.size(), 350U);
 }
 
 TEST(RandomSchemas, OfDamagedKeywordsAreRefusedOrGiveAnswers) {

@@ -14,7 +14,7 @@ constexpr size_t kMaxQuoted = 100;
 constexpr size_t kMaxJoining = 512;
 constexpr StatusCode kInvalid = StatusCode::kInvalidArgument;
 
-// What no grammar here enforces. Where it says nothing (uniqueItems: false) it is let pass.
+// What no grammar here enforces.
 constexpr std::array<std::string_view, 21> kRefused = {
     "not",
     "if",
@@ -66,6 +66,12 @@ constexpr std::array<Applicable, 20> kApplicable = {{
     {"minProperties", kObjectType},
     {"maxProperties", kObjectType},
 }};
+
+// That a name is a string, which it always is, as some libraries write for every map.
+bool SaysNothingOfNames(const OrderedJson& names) {
+  return names == true || names == OrderedJson::object() ||
+         names == OrderedJson{{"type", "string"}};
+}
 
 std::string_view Quoted(std::string_view text) { return Utf8Prefix(text, kMaxQuoted); }
 
@@ -174,9 +180,9 @@ Status ReadRequired(const SchemaAt& part, Keywords& keywords) {
   if (list == nullptr) {
     return {};
   }
-  const OrderedJson* properties = Find(part, "properties");
   const OrderedJson* additional = Find(part, "additionalProperties");
   const bool is_closed = additional != nullptr && *additional == false;
+  const PropertyIndex properties = PropertiesOf(part);
   if (!list->is_array()) {
     return SchemaError(MemberOf(part, "required"), kInvalid, "expected a list of names");
   }
@@ -186,15 +192,12 @@ Status ReadRequired(const SchemaAt& part, Keywords& keywords) {
       return SchemaError(at, kInvalid, "expected the name of a property");
     }
     const auto& name = (*list)[i].get_ref<const std::string&>();
-    if (is_closed && (properties == nullptr || !properties->contains(name))) {
+    if (is_closed && !properties.contains(name)) {
       return SchemaError(at, kInvalid,
                          "\"{}\" is none of the properties, and additionalProperties is false",
                          Quoted(name));
     }
-    if (std::find(keywords.required.begin(), keywords.required.end(), name) ==
-        keywords.required.end()) {
-      keywords.required.push_back(name);
-    }
+    keywords.required.push_back(name);
   }
   return {};
 }
@@ -212,20 +215,35 @@ std::string ShortPointer(std::string_view pointer) {
   return fmt::format("#…{}", pointer);
 }
 
-SchemaAt MemberOf(const SchemaAt& at, std::string_view key) {
-  SchemaAt member = {at.json->is_object() && at.json->contains(key) ? &at.json->at(key) : nullptr,
-                     at.pointer + "/"};
+std::string PointerTo(std::string_view pointer, std::string_view key) {
+  std::string member = fmt::format("{}/", pointer);
   for (const char c : key) {
     if (c == '~') {
-      member.pointer += "~0";
+      member += "~0";
     } else if (c == '/') {
-      member.pointer += "~1";
+      member += "~1";
     } else {
       // One line, whatever a name has in it.
-      member.pointer += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+      member += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
     }
   }
   return member;
+}
+
+SchemaAt MemberOf(const SchemaAt& at, std::string_view key) {
+  const OrderedJson* member =
+      at.json->is_object() && at.json->contains(key) ? &at.json->at(key) : nullptr;
+  return {member, member != nullptr ? PointerTo(at.pointer, key) : std::string()};
+}
+
+PropertyIndex PropertiesOf(const SchemaAt& part) {
+  PropertyIndex properties;
+  if (const OrderedJson* found = Find(part, "properties"); found && found->is_object()) {
+    for (const auto& [name, schema] : found->get_ref<const OrderedJson::object_t&>()) {
+      properties.emplace(name, &schema);
+    }
+  }
+  return properties;
 }
 
 SchemaAt ElementOf(const SchemaAt& at, size_t index) {
@@ -252,17 +270,6 @@ JsonTypes TypeOf(const OrderedJson& value) {
   }
 }
 
-bool IsWithin(const OrderedJson& value, const Keywords& keywords) {
-  const auto is_beyond = [&](const NumericBound& bound) {
-    return bound.is_exclusive && value == bound.value;
-  };
-  return std::all_of(
-             keywords.at_least.begin(), keywords.at_least.end(),
-             [&](const auto& bound) { return value >= bound.value && !is_beyond(bound); }) &&
-         std::all_of(keywords.at_most.begin(), keywords.at_most.end(),
-                     [&](const auto& bound) { return value <= bound.value && !is_beyond(bound); });
-}
-
 std::optional<std::string_view> FindContradiction(const Keywords& keywords) {
   if (keywords.types == 0) {
     return "no type is left";
@@ -281,48 +288,13 @@ std::optional<std::string_view> FindContradiction(const Keywords& keywords) {
   if (!has_values) {
     return "enum, const and type have no value in common";
   }
-  for (const NumericBound& least : keywords.at_least) {
-    for (const NumericBound& most : keywords.at_most) {
+  for (const NumericBound& least : keywords.bounds.at_least) {
+    for (const NumericBound& most : keywords.bounds.at_most) {
       const bool meets_nowhere =
           least.value == most.value && (least.is_exclusive || most.is_exclusive);
       if ((keywords.types & ~kNumberType) == 0 && (least.value > most.value || meets_nowhere)) {
         return "the bounds of a number leave nothing";
       }
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string_view> PatternOfFormat(std::string_view format) {
-#define CACHALOT_DATE                                                                       \
-  "[1-9]\\d{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]" \
-  "\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))"
-#define CACHALOT_TIME \
-  "(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,6})?(?:Z|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)"
-#define CACHALOT_BYTE "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
-#define CACHALOT_LABEL "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-  constexpr std::pair<std::string_view, std::string_view> kPatterns[] = {
-      {"date", "^" CACHALOT_DATE "$"},
-      {"time", "^" CACHALOT_TIME "$"},
-      {"date-time", "^" CACHALOT_DATE "T" CACHALOT_TIME "$"},
-      {"uuid", "^[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}$"},
-      {"ipv4", "^(?:" CACHALOT_BYTE "\\.){3}" CACHALOT_BYTE "$"},
-      {"ipv6", "^(?:[0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}$"},
-      {"hostname", "^" CACHALOT_LABEL "(?:\\." CACHALOT_LABEL "){0,3}$"},
-      {"email", "^[A-Za-z0-9_%+-]+(?:\\.[A-Za-z0-9_%+-]+)*@" CACHALOT_LABEL "(?:\\." CACHALOT_LABEL
-                "){1,3}$"},
-      {"uri",
-       "^[A-Za-z][A-Za-z0-9+.-]*://[A-Za-z0-9.-]+(?::\\d{1,4})?(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@/"
-       "-]|%[0-9A-Fa-f]{2})*)?(?:\\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?(?:#(?:[A-"
-       "Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?$"},
-  };
-#undef CACHALOT_DATE
-#undef CACHALOT_TIME
-#undef CACHALOT_BYTE
-#undef CACHALOT_LABEL
-  for (const auto& [known, pattern] : kPatterns) {
-    if (format == known) {
-      return pattern;
     }
   }
   return std::nullopt;
@@ -396,9 +368,10 @@ Status SchemaReader::Join(const SchemaAt& schema, Conjunction& conjunction) {
                        kMaxJoining);
   }
   for (const std::string_view keyword : kRefused) {
-    if (schema.json->contains(keyword)) {
-      return SchemaError(MemberOf(schema, keyword), StatusCode::kUnsupported,
-                         "this keyword cannot be enforced");
+    const SchemaAt at = MemberOf(schema, keyword);
+    const bool is_void = keyword == "propertyNames" && at.json && SaysNothingOfNames(*at.json);
+    if (at.json && !is_void) {
+      return SchemaError(at, StatusCode::kUnsupported, "this keyword cannot be enforced");
     }
   }
   const auto append_once = [](std::vector<SchemaAt>& list, const SchemaAt& added) {
@@ -457,10 +430,10 @@ Status SchemaReader::ReadPart(const SchemaAt& part, Keywords& keywords) const {
   CACHALOT_RETURN_IF_ERROR(ReadLimits(part, "minLength", "maxLength", keywords.length));
   CACHALOT_RETURN_IF_ERROR(ReadLimits(part, "minItems", "maxItems", keywords.items));
   CACHALOT_RETURN_IF_ERROR(ReadLimits(part, "minProperties", "maxProperties", keywords.members));
-  CACHALOT_RETURN_IF_ERROR(ReadBound(part, "minimum", false, keywords.at_least));
-  CACHALOT_RETURN_IF_ERROR(ReadBound(part, "exclusiveMinimum", true, keywords.at_least));
-  CACHALOT_RETURN_IF_ERROR(ReadBound(part, "maximum", false, keywords.at_most));
-  CACHALOT_RETURN_IF_ERROR(ReadBound(part, "exclusiveMaximum", true, keywords.at_most));
+  CACHALOT_RETURN_IF_ERROR(ReadBound(part, "minimum", false, keywords.bounds.at_least));
+  CACHALOT_RETURN_IF_ERROR(ReadBound(part, "exclusiveMinimum", true, keywords.bounds.at_least));
+  CACHALOT_RETURN_IF_ERROR(ReadBound(part, "maximum", false, keywords.bounds.at_most));
+  CACHALOT_RETURN_IF_ERROR(ReadBound(part, "exclusiveMaximum", true, keywords.bounds.at_most));
   CACHALOT_RETURN_IF_ERROR(ReadRequired(part, keywords));
   for (const std::string_view name : {"pattern", "format"}) {
     const SchemaAt at = MemberOf(part, name);

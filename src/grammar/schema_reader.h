@@ -6,10 +6,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
 #include "grammar/grammar.h"
+#include "grammar/schema_values.h"
 #include "io/json.h"
 
 namespace cachalot {
@@ -20,9 +22,13 @@ struct SchemaAt {
   std::string pointer;  // "#/properties/a"
 };
 
-// The place of a member or an element.
+std::string PointerTo(std::string_view pointer, std::string_view key);
+// A member, or one without json where there is none; an element.
 SchemaAt MemberOf(const SchemaAt& at, std::string_view key);
 SchemaAt ElementOf(const SchemaAt& at, size_t index);
+// What `properties` has by name, which OrderedJson finds one by one.
+using PropertyIndex = std::unordered_map<std::string_view, const OrderedJson*>;
+PropertyIndex PropertiesOf(const SchemaAt& part);
 
 // What a value must be, all of it.
 struct Conjunction {
@@ -45,16 +51,6 @@ inline constexpr JsonTypes kAllTypes = 127;
 
 JsonTypes TypeOf(const OrderedJson& value);
 
-struct Limits {
-  int64_t min = 0;
-  int64_t max = kUnbounded;
-};
-
-struct NumericBound {
-  OrderedJson value;  // a number
-  bool is_exclusive;
-};
-
 // The keywords of a conjunction's parts, but for the schemas in them, which its parts are asked for.
 struct Keywords {
   JsonTypes types = kAllTypes;                     // as `type` says
@@ -63,18 +59,12 @@ struct Keywords {
   Limits length, items, members;
   std::vector<SchemaAt> patterns;
   std::vector<SchemaAt> formats;  // known ones
-  std::vector<NumericBound> at_least, at_most;
-  std::vector<std::string> required;
+  NumericBounds bounds;
+  std::vector<std::string> required;  // may have a name twice
 };
 
 // Whether two limits, `type` and `enum`, or bounds of a number in `keywords` leave nothing: what it is.
 std::optional<std::string_view> FindContradiction(const Keywords& keywords);
-// value is within the bounds of a number.
-bool IsWithin(const OrderedJson& value, const Keywords& keywords);
-
-// The pattern of a format, or nothing where it is not known.
-std::optional<std::string_view> PatternOfFormat(std::string_view format);
-
 // Reads one document, which must outlive it.
 class SchemaReader {
  public:

@@ -55,7 +55,6 @@ class TextSet {
   const std::vector<State>& states() const { return states_; }
 
  private:
-  friend class SubsetConstruction;
   // Drops what leads nowhere.
   explicit TextSet(std::vector<State> states);
 

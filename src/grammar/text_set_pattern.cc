@@ -412,15 +412,13 @@ struct PatternAutomaton {
   }
 };
 
-}  // namespace
-
 class SubsetConstruction {
  public:
   explicit SubsetConstruction(const PatternAutomaton& automaton) : automaton_(automaton) {
     seen_.resize(automaton.states.size(), 0);
   }
 
-  Result<TextSet> Run(const std::vector<int32_t>& begin) {
+  Result<std::vector<TextSet::State>> Run(const std::vector<int32_t>& begin) {
     std::vector<TextSet::State> states;
     IdOf(begin);
     for (size_t i = 0; i < sets_.size(); ++i) {
@@ -435,7 +433,7 @@ class SubsetConstruction {
         return MakeError(StatusCode::kUnsupported, "too complex: its automaton would be too large");
       }
     }
-    return TextSet(std::move(states));
+    return states;
   }
 
  private:
@@ -520,6 +518,8 @@ class SubsetConstruction {
   int64_t work_ = 0;
 };
 
+}  // namespace
+
 Result<TextSet> TextSet::OfPattern(std::string_view pattern) {
   if (pattern.size() > kMaxPatternBytes) {
     return MakeError(StatusCode::kUnsupported, "{} bytes, expected at most {}", pattern.size(),
@@ -546,7 +546,8 @@ Result<TextSet> TextSet::OfPattern(std::string_view pattern) {
   if (automaton.is_full) {
     return MakeError(StatusCode::kUnsupported, "too complex: its automaton would be too large");
   }
-  return SubsetConstruction(automaton).Run(begin);
+  CACHALOT_ASSIGN_OR_RETURN(std::vector<State> states, SubsetConstruction(automaton).Run(begin));
+  return TextSet(std::move(states));
 }
 
 }  // namespace cachalot

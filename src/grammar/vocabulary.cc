@@ -43,51 +43,63 @@ Result<std::shared_ptr<const GrammarVocabulary>> GrammarVocabulary::Make(
   }
   made->stop_ids_ = std::move(stop_ids);
 
-  std::vector<int32_t> order;
-  for (int32_t id = 0; id < num_ids; ++id) {
-    if (!made->bytes(id).empty()) {
-      order.push_back(id);
-    }
-  }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return made->bytes(a) < made->bytes(b); });
+  std::vector<int32_t> tokens;
   made->byte_tokens_.assign(256, false);
-  std::vector<int32_t> path;  // nodes of the last token, by depth
-  std::string_view last;
-  int32_t last_id = -1;
-  for (const int32_t id : order) {
+  for (int32_t id = 0; id < num_ids; ++id) {
     const std::string_view bytes = made->bytes(id);
+    if (!bytes.empty()) {
+      tokens.push_back(id);
+    }
     if (bytes.size() == 1) {
       made->byte_tokens_[static_cast<uint8_t>(bytes[0])] = true;
     }
-    if (last_id >= 0 && bytes == last) {
-      made->next_of_[static_cast<size_t>(last_id)] = id;
-      made->tree_.back().has_more = true;
+  }
+  std::stable_sort(tokens.begin(), tokens.end(),
+                   [&](int32_t a, int32_t b) { return made->bytes(a) < made->bytes(b); });
+  const auto long_begin = std::stable_partition(tokens.begin(), tokens.end(), [&](int32_t id) {
+    return made->bytes(id).size() <= size_t{kShortBytes};
+  });
+  made->short_tree_ = made->MakeTree({tokens.begin(), long_begin});
+  made->long_tree_ = made->MakeTree({long_begin, tokens.end()});
+  return made;
+}
+
+std::vector<GrammarVocabulary::TreeNode> GrammarVocabulary::MakeTree(
+    const std::vector<int32_t>& tokens) {
+  std::vector<TreeNode> tree;
+  std::vector<int32_t> path;  // nodes of the last token, by depth
+  std::string_view last;
+  int32_t last_id = -1;
+  for (const int32_t id : tokens) {
+    const std::string_view text = bytes(id);
+    if (last_id >= 0 && text == last) {
+      next_of_[static_cast<size_t>(last_id)] = id;
+      tree.back().has_more = true;
       last_id = id;
       continue;
     }
-    const size_t common = static_cast<size_t>(
-        std::mismatch(bytes.begin(), bytes.end(), last.begin(), last.end()).first - bytes.begin());
+    const auto common = static_cast<size_t>(
+        std::mismatch(text.begin(), text.end(), last.begin(), last.end()).first - text.begin());
     path.resize(common);
-    for (size_t depth = common; depth < bytes.size(); ++depth) {
-      made->tree_.push_back({.byte = static_cast<uint8_t>(bytes[depth]),
-                             .has_more = false,
-                             .depth = static_cast<uint16_t>(depth + 1),
-                             .size = 1,
-                             .token = -1,
-                             .parent = path.empty() ? -1 : path.back()});
-      path.push_back(static_cast<int32_t>(made->tree_.size() - 1));
+    for (size_t depth = common; depth < text.size(); ++depth) {
+      tree.push_back({.byte = static_cast<uint8_t>(text[depth]),
+                      .has_more = false,
+                      .depth = static_cast<uint16_t>(depth + 1),
+                      .size = 1,
+                      .token = -1,
+                      .parent = path.empty() ? -1 : path.back()});
+      path.push_back(static_cast<int32_t>(tree.size() - 1));
     }
-    made->tree_[static_cast<size_t>(path.back())].token = id;
-    last = bytes;
+    tree.back().token = id;
+    last = text;
     last_id = id;
   }
-  for (size_t i = made->tree_.size(); i-- > 0;) {
-    if (const int32_t parent = made->tree_[i].parent; parent >= 0) {
-      made->tree_[static_cast<size_t>(parent)].size += made->tree_[i].size;
+  for (size_t i = tree.size(); i-- > 0;) {
+    if (const int32_t parent = tree[i].parent; parent >= 0) {
+      tree[static_cast<size_t>(parent)].size += tree[i].size;
     }
   }
-  return made;
+  return tree;
 }
 
 }  // namespace cachalot

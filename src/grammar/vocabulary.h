@@ -1,4 +1,4 @@
-// The tokens of a model as a tree of their bytes, made once for each tokenizer and shared by all
+// The tokens of a model as trees of their bytes, made once for each tokenizer and shared by all
 // grammars.
 #pragma once
 
@@ -15,7 +15,10 @@ namespace cachalot {
 // Immutable.
 class GrammarVocabulary {
  public:
-  // A node of the tree of all tokens' bytes; a tree is its nodes in depth-first order, so that what
+  // Few tokens are longer, and what may come within so few bytes is the same in many more places.
+  static constexpr int32_t kShortBytes = 16;
+
+  // A node of a tree of tokens' bytes; a tree is its nodes in depth-first order, so that what
   // lies under node i is i .. i + size.
   struct TreeNode {
     uint8_t byte;
@@ -35,7 +38,9 @@ class GrammarVocabulary {
   int32_t size() const { return static_cast<int32_t>(next_of_.size()); }
   size_t num_mask_words() const { return (next_of_.size() + 63) / 64; }
   const std::vector<int32_t>& stop_ids() const { return stop_ids_; }
-  const std::vector<TreeNode>& tree() const { return tree_; }
+  const std::vector<TreeNode>& short_tree() const { return short_tree_; }
+  // Of the tokens that have more than kShortBytes.
+  const std::vector<TreeNode>& long_tree() const { return long_tree_; }
   // Another id with the same bytes, or -1.
   int32_t next_of(int32_t id) const { return next_of_[static_cast<size_t>(id)]; }
   std::string_view bytes(int32_t id) const;
@@ -44,11 +49,14 @@ class GrammarVocabulary {
 
  private:
   GrammarVocabulary() = default;
+  // Of tokens in the order of their bytes.
+  std::vector<TreeNode> MakeTree(const std::vector<int32_t>& tokens);
 
   std::string text_;  // all tokens' bytes
   std::vector<uint32_t> begin_;
   std::vector<int32_t> next_of_;
-  std::vector<TreeNode> tree_;
+  std::vector<TreeNode> short_tree_;
+  std::vector<TreeNode> long_tree_;
   std::vector<int32_t> stop_ids_;
   std::vector<bool> byte_tokens_;
   int32_t max_token_bytes_ = 0;
