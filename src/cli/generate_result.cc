@@ -21,7 +21,7 @@ OrderedJson ToJson(const LineId& id) {
   return std::visit([](const auto& value) { return OrderedJson(value); }, id);
 }
 
-OrderedJson ToJson(const NamedLogprob& token) {
+OrderedJson ToJson(const ResultLogprob& token) {
   OrderedJson json = {{"token_id", token.id}};
   if (token.token) {
     json["token"] = *token.token;
@@ -30,12 +30,12 @@ OrderedJson ToJson(const NamedLogprob& token) {
   return json;
 }
 
-OrderedJson ToJson(const std::vector<LogprobEntry>& entries) {
+OrderedJson ToJson(const std::vector<ResultLogprobs>& entries) {
   OrderedJson content = OrderedJson::array();
-  for (const LogprobEntry& entry : entries) {
+  for (const ResultLogprobs& entry : entries) {
     OrderedJson json = ToJson(entry.chosen);
     json["top_logprobs"] = OrderedJson::array();
-    for (const NamedLogprob& token : entry.top) {
+    for (const ResultLogprob& token : entry.top) {
       json["top_logprobs"].push_back(ToJson(token));
     }
     content.push_back(std::move(json));

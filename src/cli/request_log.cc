@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxPathBytes = 200;
 
-std::string PathOf(const RequestRecord& record) {
+std::string PathOf(const HttpRecord& record) {
   const std::string path = ReplaceInvalidUtf8(record.path);
   return std::string(Utf8Prefix(path, kMaxPathBytes));
 }
@@ -36,7 +36,7 @@ class MessageMember final : public spdlog::custom_flag_formatter {
   }
 };
 
-void LogAsJson(const RequestRecord& record) {
+void LogAsJson(const HttpRecord& record) {
   OrderedJson request = {{"peer", record.peer},
                          {"method", record.method},
                          {"path", PathOf(record)},
@@ -49,7 +49,7 @@ void LogAsJson(const RequestRecord& record) {
   spdlog::info("{}\"request\":{}", kMember, DumpJson(request));
 }
 
-void LogAsText(const RequestRecord& record) {
+void LogAsText(const HttpRecord& record) {
   std::string notes;
   for (const auto& [key, value] : record.notes) {
     notes += fmt::format(" {}={}", key, value);
@@ -60,7 +60,7 @@ void LogAsText(const RequestRecord& record) {
 
 }  // namespace
 
-std::function<void(const RequestRecord&)> OpenRequestLog(bool json) {
+std::function<void(const HttpRecord&)> OpenRequestLog(bool json) {
   if (!json) {
     return LogAsText;
   }

@@ -8,6 +8,6 @@
 namespace cachalot {
 
 // At level info. With `json` this and all other lines of the log are JSON objects from now on.
-std::function<void(const RequestRecord&)> OpenRequestLog(bool json);
+std::function<void(const HttpRecord&)> OpenRequestLog(bool json);
 
 }  // namespace cachalot

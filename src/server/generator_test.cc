@@ -104,8 +104,8 @@ class GeneratorScene : public testing::Test {
     system.role = Role::kSystem;
     system.tools = {*ParseOrderedJson(
         R"({"name": "set_alarm", "description": "Set an alarm", "parameters": {"type": "object",
-            "properties": {"hour": {"type": "integer"}, "minute": {"type": "integer"}},
-            "required": ["hour", "minute"]}})",
+            "properties": {"hour": {"type": "integer"}, "label": {"type": "string"}},
+            "required": ["hour", "label"]}})",
         "tool")};
     return system;
   }
@@ -169,7 +169,7 @@ TEST_F(GeneratorScene, WritesWhatASchemaAllows) {
 
 // A call comes back as a client has read and written it again; the prompt has it as the model wrote it.
 TEST_F(GeneratorScene, RemembersTheTokensOfItsCalls) {
-  const std::vector<Message> messages = {WithAlarm(), User("Set an alarm for 7:30.")};
+  const std::vector<Message> messages = {WithAlarm(), User("Set an alarm at 7 for school.")};
   GenerationRequest request = Ask(messages);
   std::get<ChatInput>(request.input).tools.choice = ToolPolicy::Choice::kRequired;
   std::vector<int32_t> whole = *generator_->PromptOf(request);
@@ -177,13 +177,13 @@ TEST_F(GeneratorScene, RemembersTheTokensOfItsCalls) {
   ASSERT_EQ(heard->end.finish, AnswerFinish::kToolCalls);
   EXPECT_EQ(heard->Text(Kind::kCallStart), "set_alarm");
   EXPECT_EQ(*ParseJson(heard->Text(Kind::kCallArguments), "arguments"),
-            (Json{{"hour", 7}, {"minute", 30}}));
+            (Json{{"hour", 7}, {"label", "school"}}));
 
   Message call;
   call.role = Role::kAssistant;
   call.tool_calls = {{.id = CallId("chatcmpl-7", 0, 0),
                       .name = "set_alarm",
-                      .arguments = "{ \"hour\": 7,\"minute\" :30 }"}};
+                      .arguments = "{ \"label\":\"school\" , \"hour\": 7 }"}};
   std::vector<Message> next = messages;
   next.push_back(call);
   next.push_back({.role = Role::kTool, .content = "done", .tool_call_id = call.tool_calls[0].id});
@@ -193,7 +193,7 @@ TEST_F(GeneratorScene, RemembersTheTokensOfItsCalls) {
   EXPECT_TRUE(std::equal(whole.begin(), whole.end(), prompt.begin()));
   EXPECT_EQ(prompt[whole.size() + static_cast<size_t>(kept)], 1);  // the end of its sentence
 
-  next[2].tool_calls[0].arguments = R"({"hour": 8, "minute": 30})";
+  next[2].tool_calls[0].arguments = R"({"hour": 8, "label": "school"})";
   EXPECT_NE(*generator_->PromptOf(Ask(next)), prompt);
 }
 

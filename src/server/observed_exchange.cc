@@ -11,7 +11,7 @@ class ObservedExchange final : public HttpExchange,
                                public std::enable_shared_from_this<ObservedExchange> {
  public:
   ObservedExchange(std::shared_ptr<HttpExchange> exchange, HttpHeaders headers,
-                   std::function<void(const RequestRecord&)> done)
+                   std::function<void(const HttpRecord&)> done)
       : exchange_(std::move(exchange)), headers_(std::move(headers)), done_(std::move(done)) {}
 
   const HttpRequest& request() const override { return exchange_->request(); }
@@ -46,8 +46,8 @@ class ObservedExchange final : public HttpExchange,
 
  private:
   void Done(int status) {
-    std::function<void(const RequestRecord&)> done;
-    RequestRecord record;
+    std::function<void(const HttpRecord&)> done;
+    HttpRecord record;
     {
       const std::lock_guard lock(mutex_);
       done = std::exchange(done_, nullptr);
@@ -70,13 +70,13 @@ class ObservedExchange final : public HttpExchange,
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
   std::vector<std::pair<std::string, std::string>> notes_;
-  std::function<void(const RequestRecord&)> done_;  // empty once it was called
+  std::function<void(const HttpRecord&)> done_;  // empty once it was called
 };
 
 }  // namespace
 
 std::shared_ptr<HttpExchange> Observe(std::shared_ptr<HttpExchange> exchange, HttpHeaders headers,
-                                      std::function<void(const RequestRecord&)> done) {
+                                      std::function<void(const HttpRecord&)> done) {
   return std::make_shared<ObservedExchange>(std::move(exchange), std::move(headers),
                                             std::move(done));
 }

@@ -15,7 +15,7 @@
 namespace cachalot {
 
 // What became of a request.
-struct RequestRecord {
+struct HttpRecord {
   std::string method;
   std::string path;
   std::string peer;
@@ -25,6 +25,6 @@ struct RequestRecord {
 };
 
 std::shared_ptr<HttpExchange> Observe(std::shared_ptr<HttpExchange> exchange, HttpHeaders headers,
-                                      std::function<void(const RequestRecord&)> done);
+                                      std::function<void(const HttpRecord&)> done);
 
 }  // namespace cachalot

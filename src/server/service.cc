@@ -104,7 +104,7 @@ void Service::Handle(std::shared_ptr<HttpExchange> exchange) {
   if (!options_.cors_origin.empty()) {
     headers = {{"Access-Control-Allow-Origin", options_.cors_origin}, {"Vary", "Origin"}};
   }
-  const auto done = [this](const RequestRecord& record) {
+  const auto done = [this](const HttpRecord& record) {
     metrics_.OnHttpAnswer(KnownPath(record.path), record.status);
     options_.on_request(record);
   };

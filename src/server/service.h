@@ -22,7 +22,7 @@ struct ServiceOptions {
   double stall_seconds = 120;         // a step that takes longer makes the server unhealthy
   std::string version;
   std::string device;
-  std::function<void(const RequestRecord&)> on_request;  // each that is complete; must not wait
+  std::function<void(const HttpRecord&)> on_request;  // each that is complete; must not wait
   std::function<HttpGauges()> http_gauges;
 };
 

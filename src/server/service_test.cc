@@ -25,7 +25,7 @@ class ServiceScene : public testing::Test {
     options.api_keys = {"first", "second"};
     options.cors_origin = std::move(cors);
     options.version = "1.2";
-    options.on_request = [this](const RequestRecord& record) { records_.push_back(record); };
+    options.on_request = [this](const HttpRecord& record) { records_.push_back(record); };
     options.http_gauges = [] { return HttpGauges{.connections = 7, .accepted = 9}; };
     service_ = std::make_unique<Service>(std::move(options), metrics_);
   }
@@ -42,7 +42,7 @@ class ServiceScene : public testing::Test {
   }
 
   ServerMetrics metrics_{{.version = "1.2", .device = "cpu", .model = "m"}};
-  std::vector<RequestRecord> records_;
+  std::vector<HttpRecord> records_;
   std::unique_ptr<Service> service_;
 };
 

@@ -22,9 +22,9 @@ KEY = "sk-test"
 CAPITAL = {"role": "user", "content": "What is the capital of France?"}
 ALARM = {"name": "set_alarm", "description": "Set an alarm",
          "parameters": {"type": "object",
-                        "properties": {"hour": {"type": "integer"}, "minute": {"type": "integer"}},
-                        "required": ["hour", "minute"]}}
-WAKE = {"role": "user", "content": "Set an alarm for 7:30."}
+                        "properties": {"hour": {"type": "integer"}, "label": {"type": "string"}},
+                        "required": ["hour", "label"]}}
+WAKE = {"role": "user", "content": "Set an alarm at 7 for school."}
 PERSON = {"type": "object",
           "properties": {"name": {"type": "string", "maxLength": 12},
                          "age": {"type": "integer", "minimum": 0, "maximum": 150},
@@ -97,7 +97,7 @@ class OpenAiChat(unittest.TestCase):
             self.assertEqual(answer.choices[0].finish_reason, "tool_calls")
             (call,) = answer.choices[0].message.tool_calls
             self.assertEqual(call.function.name, "set_alarm")
-            self.assertEqual(json.loads(call.function.arguments), {"hour": 7, "minute": 30})
+            self.assertEqual(json.loads(call.function.arguments), {"hour": 7, "label": "school"})
         reply = self.ask(WAKE, answer.choices[0].message.model_dump(exclude_none=True),
                          {"role": "tool", "tool_call_id": call.id, "content": "done"}, tools=tools)
         self.assertNotIn("DSML", reply.choices[0].message.content or "")
@@ -107,7 +107,7 @@ class OpenAiChat(unittest.TestCase):
         deltas = [d for c in chunks for d in (c.choices[0].delta.tool_calls or [])]
         self.assertEqual(deltas[0].function.name, "set_alarm")
         arguments = "".join(d.function.arguments or "" for d in deltas)
-        self.assertEqual(json.loads(arguments), {"hour": 7, "minute": 30})
+        self.assertEqual(json.loads(arguments), {"hour": 7, "label": "school"})
         self.assertFalse(any("DSML" in (c.choices[0].delta.content or "") for c in chunks))
 
     def test_calls_none_where_none_may_be(self):
@@ -219,14 +219,14 @@ class OpenAiOthers(unittest.TestCase):
         question = [{"role": "user", "content": WAKE["content"]}]
         answer = openai_client.responses.create(input=question, **fields)
         (call,) = [item for item in answer.output if item.type == "function_call"]
-        self.assertEqual(json.loads(call.arguments), {"hour": 7, "minute": 30})
+        self.assertEqual(json.loads(call.arguments), {"hour": 7, "label": "school"})
         reply = openai_client.responses.create(
             input=question + [item.model_dump(exclude_none=True) for item in answer.output] +
             [{"type": "function_call_output", "call_id": call.call_id, "output": "done"}], **fields)
         self.assertNotIn("DSML", reply.output_text)
         with openai_client.responses.stream(input=question, **fields) as stream:
             done = [e for e in stream if e.type == "response.function_call_arguments.done"]
-        self.assertEqual(json.loads(done[0].arguments), {"hour": 7, "minute": 30})
+        self.assertEqual(json.loads(done[0].arguments), {"hour": 7, "label": "school"})
 
     def test_responses_in_json(self):
         answer = openai_client.responses.create(
@@ -268,10 +268,10 @@ class AnthropicMessages(unittest.TestCase):
             answer = anthropic_client.messages.create(**self.fields(WAKE, tools=self.TOOLS, tool_choice=choice))
             self.assertEqual(answer.stop_reason, "tool_use")
             (use,) = [block for block in answer.content if block.type == "tool_use"]
-            self.assertEqual(use.input, {"hour": 7, "minute": 30})
+            self.assertEqual(use.input, {"hour": 7, "label": "school"})
         with anthropic_client.messages.stream(**self.fields(WAKE, tools=self.TOOLS)) as stream:
             final = stream.get_final_message()
-        self.assertEqual([b.input for b in final.content if b.type == "tool_use"], [{"hour": 7, "minute": 30}])
+        self.assertEqual([b.input for b in final.content if b.type == "tool_use"], [{"hour": 7, "label": "school"}])
         reply = anthropic_client.messages.create(**self.fields(
             WAKE, {"role": "assistant", "content": [b.model_dump() for b in answer.content]},
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": "done"}]},
