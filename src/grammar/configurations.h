@@ -2,9 +2,10 @@
 // masks as far as they were asked for.
 //
 // A stack is a frame: a node to go on from and the frame to return to, hash-consed, so that equal
-// stacks have equal ids. A configuration is the list of all stacks that a text may have led to, in an
-// order that the text alone decides. It follows kMaxStacks at most: the rest, which only grammars of many
-// overlapping alternatives have, is left out, so that less can be written, and nothing wrong.
+// stacks have equal ids. A configuration is the list of all stacks that a text may have led to, in
+// an order that the text alone decides. It follows kMaxStacks at most: the rest, which only
+// grammars of many overlapping alternatives have, is left out, so that less can be written, and
+// nothing wrong.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A grammar over bytes and special tokens, compiled to the nodes of a pushdown automaton. Front ends
-// (json_schema.h, tool_calls.h) build one, matcher.h turns it into masks over a vocabulary.
+// A grammar over bytes and special tokens, compiled to the nodes of a pushdown automaton. Front
+// ends (json_schema.h, tool_calls.h) build one, matcher.h turns it into masks over a vocabulary.
 #pragma once
 
 #include <array>
@@ -45,8 +45,8 @@ struct GrammarNode {
   int64_t max = 0;
 };
 
-// Immutable. From each of its nodes some text leads to the end of the answer within kMaxDepth calls:
-// what had none has been cut away, so that no beginning of a text is a dead end.
+// Immutable. From each of its nodes some text leads to the end of the answer within kMaxDepth
+// calls: what had none has been cut away, so that no beginning of a text is a dead end.
 struct Grammar {
   static constexpr int32_t kMaxDepth = 500;  // calls that have not returned
   static constexpr int32_t kNotWithin = kMaxDepth + 1;
@@ -70,8 +70,8 @@ struct Grammar {
 };
 
 // Builds a grammar from the end to the beginning: each call takes the node that follows and returns
-// the node where the piece begins. Beyond `max_nodes` it adds nothing more and Build says so, hence no
-// other call can fail.
+// the node where the piece begins. Beyond `max_nodes` it adds nothing more and Build says so, hence
+// no other call can fail.
 class GrammarBuilder {
  public:
   static constexpr size_t kDefaultMaxNodes = 200'000;

@@ -31,7 +31,7 @@ std::vector<int32_t> AllowedIds(TokenConstraint& constraint, int32_t size) {
   return ids;
 }
 
-// --- the automaton in plain: every stack by itself, nothing kept -----------------------------------
+// --- the automaton in plain: every stack by itself, nothing kept ---------------------------------
 
 class PlainAutomaton {
  public:
@@ -374,7 +374,7 @@ TEST(GrammarConstraints, FollowABoundedNumberOfWays) {
   }
 }
 
-// --- builder and vocabulary ------------------------------------------------------------------------
+// --- builder and vocabulary ----------------------------------------------------------------------
 
 TEST(GrammarBuilder, RefusesWhatHasNoEndOrBeginsWithItself) {
   const auto build = [](auto define) {
@@ -437,7 +437,7 @@ TEST(GrammarVocabularies, MayHaveManyTokensOfTheSameBytes) {
               ElementsAre('{', 256, 257, 258, 259));
 }
 
-// --- whole answers ----------------------------------------------------------------------------------
+// --- whole answers -------------------------------------------------------------------------------
 
 class Answers : public testing::Test {
  protected:
@@ -490,7 +490,7 @@ TEST_F(Answers, ThatDoNotThinkBeginWithTheirGrammarOrAreFree) {
   EXPECT_TRUE(free.Accept(test_.think_close));
 }
 
-// --- tool calls -------------------------------------------------------------------------------------
+// --- tool calls ----------------------------------------------------------------------------------
 
 TEST(ForcedToolCalls, AreOneOfTheToolsInTheMarkupOfPrompts) {
   const TestVocabulary test({"\n\n<", "tool_calls", ">\n<", "invoke", " name=\"", "\">\n",

@@ -1,7 +1,6 @@
 #include "grammar/json_schema.h"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <map>
 #include <set>
@@ -48,8 +47,8 @@ class SchemaCompiler {
       CACHALOT_ASSIGN_OR_RETURN(const NodeId begin, Define(conjunction, pointer));
       builder_.DefineRule(rule, begin);
       if (rules_.size() > kMaxRules) {
-        return MakeError(StatusCode::kInvalidArgument,
-                         "{}: too large: more than {} combinations of schemas", pointer, kMaxRules);
+        return SchemaError({nullptr, pointer}, StatusCode::kInvalidArgument,
+                           "too large: more than {} combinations of schemas", kMaxRules);
       }
     }
     auto grammar = std::move(builder_).Build(root);

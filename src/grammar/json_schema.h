@@ -8,8 +8,8 @@
 
 namespace cachalot {
 
-// `schema` is read as draft 2020-12. Errors (kInvalidArgument; kUnsupported for what JSON schema has
-// and this has not) name the place as a JSON pointer: "#/properties/a/pattern: ...".
+// `schema` is read as draft 2020-12. Errors (kInvalidArgument; kUnsupported for what JSON schema
+// has and this has not) name the place as a JSON pointer: "#/properties/a/pattern: ...".
 Result<Grammar> GrammarOfJsonSchema(const OrderedJson& schema);
 
 // Any JSON object.

@@ -289,8 +289,8 @@ NodeId JsonText::UpToDigits(int count, NodeId next) {
   return digits;
 }
 
-// Two numbers of as many digits; the first `position` have been written, and are those of min, or of
-// max, where it says so.
+// Two numbers of as many digits; the first `position` have been written, and are those of min, or
+// of max, where it says so.
 NodeId JsonText::FixedDigits(const std::string& min, const std::string& max, size_t position,
                              bool at_min, bool at_max, NodeId next) {
   if (position == min.size()) {

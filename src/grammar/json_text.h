@@ -67,8 +67,8 @@ class JsonText {
   std::map<std::pair<int64_t, int64_t>, RuleId> strings_;
 };
 
-// The smallest number of units that is at least `bound`, or greater; the largest at most, or less. Exact
-// for who reads the decimals as doubles. `bound` is within kMaxUnits.
+// The smallest number of units that is at least `bound`, or greater; the largest at most, or less.
+// Exact for who reads the decimals as doubles. `bound` is within kMaxUnits.
 int64_t UnitsFrom(double bound, bool is_exclusive);
 int64_t UnitsTo(double bound, bool is_exclusive);
 

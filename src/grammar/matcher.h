@@ -16,12 +16,12 @@ namespace cachalot {
 
 class Configurations;
 
-// What all answers by one grammar share: masks and transitions as far as they were needed yet, within
-// bounds. Any thread may use it at any time.
+// What all answers by one grammar share: masks and transitions as far as they were needed yet,
+// within bounds. Any thread may use it at any time.
 class CompiledGrammar {
  public:
-  // Errors (kInvalidArgument): the grammar needs a byte that no token is, or a token that is none of
-  // the vocabulary.
+  // Errors (kInvalidArgument): the grammar needs a byte that no token is, or a token that is none
+  // of the vocabulary.
   static Result<std::shared_ptr<CompiledGrammar>> Make(
       Grammar grammar, std::shared_ptr<const GrammarVocabulary> vocabulary);
 

@@ -51,7 +51,8 @@ inline constexpr JsonTypes kAllTypes = 127;
 
 JsonTypes TypeOf(const OrderedJson& value);
 
-// The keywords of a conjunction's parts, but for the schemas in them, which its parts are asked for.
+// The keywords of a conjunction's parts, but for the schemas in them, which its parts are asked
+// for.
 struct Keywords {
   JsonTypes types = kAllTypes;                     // as `type` says
   JsonTypes applies_to = 0;                        // types that some keyword speaks of
@@ -63,15 +64,16 @@ struct Keywords {
   std::vector<std::string> required;  // may have a name twice
 };
 
-// Whether two limits, `type` and `enum`, or bounds of a number in `keywords` leave nothing: what it is.
+// Whether two limits, `type` and `enum`, or bounds of a number in `keywords` leave nothing: what it
+// is.
 std::optional<std::string_view> FindContradiction(const Keywords& keywords);
 // Reads one document, which must outlive it.
 class SchemaReader {
  public:
   explicit SchemaReader(const OrderedJson& document) : document_(document) {}
 
-  // Joins a schema to what is demanded already. Errors: what is no schema or not understood; a schema
-  // that refers to itself.
+  // Joins a schema to what is demanded already. Errors: what is no schema or not understood; a
+  // schema that refers to itself.
   Status Join(const SchemaAt& schema, Conjunction& conjunction);
   Result<Keywords> Read(const Conjunction& conjunction) const;
 

@@ -1,5 +1,5 @@
-// Sets of Unicode texts as deterministic automata over code points: what patterns, formats and bounds
-// of length leave of all strings.
+// Sets of Unicode texts as deterministic automata over code points: what patterns, formats and
+// bounds of length leave of all strings.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,9 @@ class TextSet {
   };
 
   // Texts with something in them that matches an ECMA-262 pattern (with the u flag). Understood:
-  // literals, dot, classes, \d \w \s and their opposites, escapes of characters, groups, alternation,
-  // quantifiers; ^ and $ at the ends of alternatives that are in no group. Errors name the byte:
-  // kInvalidArgument; kUnsupported for other constructs and beyond the bounds.
+  // literals, dot, classes, \d \w \s and their opposites, escapes of characters, groups,
+  // alternation, quantifiers; ^ and $ at the ends of alternatives that are in no group. Errors name
+  // the byte: kInvalidArgument; kUnsupported for other constructs and beyond the bounds.
   static Result<TextSet> OfPattern(std::string_view pattern);
   // Texts of min to max code points. max may be kUnbounded (grammar.h); error beyond kMaxStates.
   static Result<TextSet> OfLength(int64_t min, int64_t max);

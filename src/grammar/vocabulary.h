@@ -30,8 +30,8 @@ class GrammarVocabulary {
   };
 
   // bytes_by_id[id]: what a token adds to a text; empty for ids that may not stand in text (special
-  // tokens, unused ids). One entry for each logit. Errors (kInvalidArgument): a stop id that is none of them
-  // or has bytes; no stop id; a token beyond 65535 bytes.
+  // tokens, unused ids). One entry for each logit. Errors (kInvalidArgument): a stop id that is
+  // none of them or has bytes; no stop id; a token beyond 65535 bytes.
   static Result<std::shared_ptr<const GrammarVocabulary>> Make(
       const std::vector<std::string>& bytes_by_id, std::vector<int32_t> stop_ids);
 
