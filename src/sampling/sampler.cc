@@ -72,7 +72,7 @@ int32_t Sampler::Sample(std::span<float> logits, const SamplingParams& params,
   CACHALOT_CHECK(!logits.empty());
   Adjust(logits, params, history, step);
   const int32_t id = allowed.empty() ? Choose(logits, params, step)
-                                     : Choose(LeaveAllowed(logits, params, allowed), params, step);
+                                     : Choose(LeaveAllowed(logits, allowed), params, step);
   Restore(logits);
   return id;
 }
@@ -110,7 +110,6 @@ void Sampler::Adjust(std::span<float> logits, const SamplingParams& params,
 
 // A copy: few may be left, or nearly all.
 std::span<const float> Sampler::LeaveAllowed(std::span<const float> logits,
-                                             const SamplingParams& params,
                                              std::span<const uint64_t> allowed) {
   const auto is_allowed = [&](size_t id) { return (allowed[id / 64] >> (id % 64) & 1) != 0; };
   allowed_.assign(logits.begin(), logits.end());
@@ -121,12 +120,8 @@ std::span<const float> Sampler::LeaveAllowed(std::span<const float> logits,
     }
     any = any || allowed_[id] > -HUGE_VALF;
   }
-  if (!any) {
-    for (const int32_t id : params.stop_ids) {
-      if (is_allowed(static_cast<size_t>(id))) {
-        allowed_[static_cast<size_t>(id)] = 0;
-      }
-    }
+  for (size_t id = 0; !any && id < logits.size(); ++id) {
+    allowed_[id] = is_allowed(id) ? 0 : -HUGE_VALF;
   }
   return allowed_;
 }

@@ -20,8 +20,8 @@ class Sampler {
   // `logits` is a row of the vocabulary, changed in between but given back as it was. `step` counts
   // the tokens of the answer; equal arguments give equal tokens. Settings as CheckSamplingParams and
   // CheckSamplingIds let them pass. Where every logit is -infinity, NaN or banned, the token is 0.
-  // `allowed` is a TokenConstraint's: no other id is sampled, and where that leaves stop ids alone
-  // they are sampled before min_new_tokens too.
+  // `allowed` is a TokenConstraint's: no other id is sampled. Where all of them are banned, as stop ids
+  // before min_new_tokens, or -infinity, they are as likely as each other.
   int32_t Sample(std::span<float> logits, const SamplingParams& params, const TokenHistory& history,
                  int64_t step, std::span<const uint64_t> allowed = {});
 
@@ -34,7 +34,7 @@ class Sampler {
   void Set(std::span<float> logits, int32_t id, float value);
   void Adjust(std::span<float> logits, const SamplingParams& params, const TokenHistory& history,
               int64_t step);
-  std::span<const float> LeaveAllowed(std::span<const float> logits, const SamplingParams& params,
+  std::span<const float> LeaveAllowed(std::span<const float> logits,
                                       std::span<const uint64_t> allowed);
   void Restore(std::span<float> logits);
   int32_t Choose(std::span<const float> logits, const SamplingParams& params, int64_t step);

@@ -11,7 +11,7 @@
 namespace cachalot {
 namespace {
 
-constexpr size_t kMaxGrammars = 64;
+constexpr size_t kMaxGrammars = 8;  // each may grow to tens of megabytes
 
 Result<int32_t> TokenOf(const Tokenizer& tokenizer, std::string_view marker) {
   const std::optional<int32_t> id = tokenizer.TokenId(marker);
