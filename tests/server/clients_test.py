@@ -6,6 +6,7 @@ and calls tools.
 
 import json
 import os
+import re
 import sys
 import unittest
 
@@ -20,11 +21,26 @@ PROGRAM, MODEL = sys.argv[1:3]
 KEY = "sk-test"
 
 CAPITAL = {"role": "user", "content": "What is the capital of France?"}
-ALARM = {"name": "set_alarm", "description": "Set an alarm",
-         "parameters": {"type": "object",
-                        "properties": {"hour": {"type": "integer"}, "label": {"type": "string"}},
-                        "required": ["hour", "label"]}}
-WAKE = {"role": "user", "content": "Set an alarm at 7 for school."}
+
+
+def solved_call():
+    """Tools, question, name and arguments of a call that calf makes as it should (models/calf/README.md)."""
+    with open(os.path.join(MODEL, "eval.jsonl"), encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    for row in rows:
+        prompt, answer = row["prompt"], row["answer"]
+        if row["task"] == "tool" and row["solved"] and prompt.count("<｜User｜>") == 1 and "invoke name" in answer:
+            schemas = prompt.split("### Tool Schemas\n\n")[1].split("\n\n")[0]
+            question = prompt.split("<｜User｜>")[1].split("<｜Assistant｜>")[0]
+            name = re.search(r'invoke name="(.*?)"', answer).group(1)
+            found = re.findall(r'parameter name="(.*?)" string="(true|false)">(.*?)</', answer)
+            arguments = {key: value if is_text == "true" else json.loads(value) for key, is_text, value in found}
+            return [json.loads(line) for line in schemas.splitlines()], question, name, arguments
+    raise AssertionError("no such row")
+
+
+FUNCTIONS, QUESTION, CALL_NAME, CALL_ARGUMENTS = solved_call()
+ASK = {"role": "user", "content": QUESTION}
 PERSON = {"type": "object",
           "properties": {"name": {"type": "string", "maxLength": 12},
                          "age": {"type": "integer", "minimum": 0, "maximum": 150},
@@ -91,38 +107,39 @@ class OpenAiChat(unittest.TestCase):
         self.assertIn("carry", thoughts)
 
     def test_calls_a_tool_and_hears_of_it(self):
-        tools = [{"type": "function", "function": ALARM}]
-        for choice in ("auto", "required", {"type": "function", "function": {"name": "set_alarm"}}):
-            answer = self.ask(WAKE, tools=tools, tool_choice=choice)
+        tools = [{"type": "function", "function": f} for f in FUNCTIONS]
+        for choice in ("auto", "required", {"type": "function", "function": {"name": CALL_NAME}}):
+            answer = self.ask(ASK, tools=tools, tool_choice=choice, reasoning_effort="high")
             self.assertEqual(answer.choices[0].finish_reason, "tool_calls")
             (call,) = answer.choices[0].message.tool_calls
-            self.assertEqual(call.function.name, "set_alarm")
-            self.assertEqual(json.loads(call.function.arguments), {"hour": 7, "label": "school"})
-        reply = self.ask(WAKE, answer.choices[0].message.model_dump(exclude_none=True),
+            self.assertEqual(call.function.name, CALL_NAME)
+            self.assertEqual(json.loads(call.function.arguments), CALL_ARGUMENTS)
+        reply = self.ask(ASK, answer.choices[0].message.model_dump(exclude_none=True),
                          {"role": "tool", "tool_call_id": call.id, "content": "done"}, tools=tools)
         self.assertNotIn("DSML", reply.choices[0].message.content or "")
 
     def test_streams_a_tool_call(self):
-        chunks = list(self.ask(WAKE, tools=[{"type": "function", "function": ALARM}], stream=True))
+        chunks = list(self.ask(ASK, tools=[{"type": "function", "function": f} for f in FUNCTIONS], stream=True,
+                               reasoning_effort="high"))
         deltas = [d for c in chunks for d in (c.choices[0].delta.tool_calls or [])]
-        self.assertEqual(deltas[0].function.name, "set_alarm")
+        self.assertEqual(deltas[0].function.name, CALL_NAME)
         arguments = "".join(d.function.arguments or "" for d in deltas)
-        self.assertEqual(json.loads(arguments), {"hour": 7, "label": "school"})
+        self.assertEqual(json.loads(arguments), CALL_ARGUMENTS)
         self.assertFalse(any("DSML" in (c.choices[0].delta.content or "") for c in chunks))
 
     def test_calls_none_where_none_may_be(self):
-        answer = self.ask(WAKE, tools=[{"type": "function", "function": ALARM}], tool_choice="none")
+        answer = self.ask(ASK, tools=[{"type": "function", "function": f} for f in FUNCTIONS], tool_choice="none")
         self.assertIsNone(answer.choices[0].message.tool_calls)
 
     def test_finds_its_own_calls_in_the_cache(self):
         # Of a prompt of many pages, all whole pages up to the end of the model's own call are there again.
         filler = {"role": "system", "content": "The lake is blue. " * 60}
-        tools = [{"type": "function", "function": ALARM}]
-        first = self.ask(filler, WAKE, tools=tools, tool_choice="required", max_tokens=200)
+        tools = [{"type": "function", "function": f} for f in FUNCTIONS]
+        first = self.ask(filler, ASK, tools=tools, tool_choice="required", max_tokens=200)
         message = first.choices[0].message.model_dump(exclude_none=True)
         results = [{"role": "tool", "tool_call_id": call["id"], "content": "done"}
                    for call in message["tool_calls"]]
-        second = self.ask(filler, WAKE, message, *results, tools=tools, max_tokens=4)
+        second = self.ask(filler, ASK, message, *results, tools=tools, max_tokens=4)
         known = first.usage.prompt_tokens + first.usage.completion_tokens
         self.assertGreaterEqual(second.usage.prompt_tokens_details.cached_tokens, known // 128 * 128 - 128)
 
@@ -214,19 +231,20 @@ class OpenAiOthers(unittest.TestCase):
         self.assertGreater(answer.usage.output_tokens_details.reasoning_tokens, 0)
 
     def test_responses_with_tools(self):
-        tool = {"type": "function", "strict": False, **ALARM}
-        fields = {"model": "calf", "temperature": 0, "tools": [tool, {"type": "web_search"}]}
-        question = [{"role": "user", "content": WAKE["content"]}]
+        tools = [{"type": "function", "strict": False, **f} for f in FUNCTIONS]
+        fields = {"model": "calf", "temperature": 0, "tools": tools + [{"type": "web_search"}],
+                  "reasoning": {"effort": "high"}}
+        question = [{"role": "user", "content": QUESTION}]
         answer = openai_client.responses.create(input=question, **fields)
         (call,) = [item for item in answer.output if item.type == "function_call"]
-        self.assertEqual(json.loads(call.arguments), {"hour": 7, "label": "school"})
+        self.assertEqual(json.loads(call.arguments), CALL_ARGUMENTS)
         reply = openai_client.responses.create(
             input=question + [item.model_dump(exclude_none=True) for item in answer.output] +
             [{"type": "function_call_output", "call_id": call.call_id, "output": "done"}], **fields)
         self.assertNotIn("DSML", reply.output_text)
         with openai_client.responses.stream(input=question, **fields) as stream:
             done = [e for e in stream if e.type == "response.function_call_arguments.done"]
-        self.assertEqual(json.loads(done[0].arguments), {"hour": 7, "label": "school"})
+        self.assertEqual(json.loads(done[0].arguments), CALL_ARGUMENTS)
 
     def test_responses_in_json(self):
         answer = openai_client.responses.create(
@@ -236,10 +254,13 @@ class OpenAiOthers(unittest.TestCase):
 
 
 class AnthropicMessages(unittest.TestCase):
-    TOOLS = [{"name": ALARM["name"], "description": ALARM["description"], "input_schema": ALARM["parameters"]}]
+    TOOLS = [{"name": f["name"], "description": f["description"], "input_schema": f["parameters"]} for f in FUNCTIONS]
+    THINKING = {"type": "enabled", "budget_tokens": 200}
 
     def fields(self, *messages, **more):
-        return {"model": "claude-calf", "max_tokens": 300, "temperature": 0, "messages": list(messages), **more}
+        # The client has no parameter for the temperature any more; the API has.
+        return {"model": "claude-calf", "max_tokens": 300, "extra_body": {"temperature": 0},
+                "messages": list(messages), **more}
 
     def test_answers(self):
         answer = anthropic_client.messages.create(**self.fields(CAPITAL))
@@ -251,7 +272,7 @@ class AnthropicMessages(unittest.TestCase):
         self.assertEqual(final.usage.output_tokens, answer.usage.output_tokens)
 
     def test_thinks(self):
-        fields = self.fields({"role": "user", "content": "What is 91 + 30?"}, temperature=1,
+        fields = self.fields({"role": "user", "content": "What is 91 + 30?"},
                              thinking={"type": "enabled", "budget_tokens": 200})
         answer = anthropic_client.messages.create(**fields)
         self.assertEqual([block.type for block in answer.content][:1], ["thinking"])
@@ -264,18 +285,18 @@ class AnthropicMessages(unittest.TestCase):
         self.assertTrue(again.content)
 
     def test_uses_tools(self):
-        for choice in ({"type": "auto"}, {"type": "any"}, {"type": "tool", "name": "set_alarm"}):
-            answer = anthropic_client.messages.create(**self.fields(WAKE, tools=self.TOOLS, tool_choice=choice))
+        for choice in ({"type": "auto"}, {"type": "any"}, {"type": "tool", "name": CALL_NAME}):
+            answer = anthropic_client.messages.create(**self.fields(ASK, tools=self.TOOLS, tool_choice=choice, thinking=self.THINKING))
             self.assertEqual(answer.stop_reason, "tool_use")
             (use,) = [block for block in answer.content if block.type == "tool_use"]
-            self.assertEqual(use.input, {"hour": 7, "label": "school"})
-        with anthropic_client.messages.stream(**self.fields(WAKE, tools=self.TOOLS)) as stream:
+            self.assertEqual(use.input, CALL_ARGUMENTS)
+        with anthropic_client.messages.stream(**self.fields(ASK, tools=self.TOOLS, thinking=self.THINKING)) as stream:
             final = stream.get_final_message()
-        self.assertEqual([b.input for b in final.content if b.type == "tool_use"], [{"hour": 7, "label": "school"}])
+        self.assertEqual([b.input for b in final.content if b.type == "tool_use"], [CALL_ARGUMENTS])
         reply = anthropic_client.messages.create(**self.fields(
-            WAKE, {"role": "assistant", "content": [b.model_dump() for b in answer.content]},
+            ASK, {"role": "assistant", "content": [b.model_dump() for b in answer.content]},
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": "done"}]},
-            tools=self.TOOLS))
+            tools=self.TOOLS, thinking=self.THINKING))
         self.assertFalse(any("DSML" in getattr(block, "text", "") for block in reply.content))
 
     def test_counts_tokens(self):
