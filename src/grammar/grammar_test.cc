@@ -529,6 +529,28 @@ TEST(ForcedToolCalls, AreOneOfTheToolsInTheMarkupOfPrompts) {
   }
 }
 
+TEST(ToolCalls, MayStandInPlaceOfJson) {
+  const TestVocabulary test({"\n\n<"});
+  const std::vector<std::string> names = {"f"};
+  const auto compiled =
+      Compile(GrammarOfJsonSchemaOr(
+                  OrderedJson{{"enum", {12}}},
+                  [&](GrammarBuilder& builder) { return AddToolCall(builder, names, test.dsml); })
+                  .value(),
+              test);
+  GrammarConstraint json(compiled);
+  EXPECT_THAT(AllowedIds(json, test.vocabulary->size()), ElementsAre('\n', '1', 256));
+  EXPECT_TRUE(json.Accept('1'));
+  EXPECT_FALSE(json.Accept('2'));
+  GrammarConstraint call(compiled);
+  EXPECT_TRUE(call.Accept(256));
+  EXPECT_THAT(AllowedIds(call, test.vocabulary->size()), ElementsAre(test.dsml));
+
+  EXPECT_FALSE(GrammarOfJsonSchemaOr(OrderedJson{{"enum", {12}}}, [&](GrammarBuilder& builder) {
+    return AddToolCall(builder, {}, test.dsml);
+  }));
+}
+
 TEST(ForcedToolCalls, NeedNamesThatFitTheMarkup) {
   EXPECT_FALSE(ForcedToolCall({}, 1));
   for (const char* name : {"", "a\"b", "a\nb"}) {

@@ -37,10 +37,10 @@ class SchemaCompiler {
   explicit SchemaCompiler(const OrderedJson& document)
       : document_(document), reader_(document), text_(builder_) {}
 
-  Result<Grammar> Compile() {
+  Result<Grammar> Compile(const InsteadOfJson& instead) {
     Conjunction whole;
     CACHALOT_RETURN_IF_ERROR(reader_.Join({&document_, "#"}, whole));
-    const RuleId root = RuleOf(whole, "#");
+    RuleId root = RuleOf(whole, "#");
     while (!todo_.empty() && !builder_.is_full()) {
       const auto [rule, conjunction, pointer] = std::move(todo_.front());
       todo_.pop_front();
@@ -50,6 +50,12 @@ class SchemaCompiler {
         return SchemaError({nullptr, pointer}, StatusCode::kInvalidArgument,
                            "too large: more than {} combinations of schemas", kMaxRules);
       }
+    }
+    if (instead) {
+      CACHALOT_ASSIGN_OR_RETURN(const NodeId other, instead(builder_));
+      const NodeId json = builder_.Call(root, builder_.Return());
+      root = builder_.DeclareRule("JSON or something else");
+      builder_.DefineRule(root, builder_.Split({json, other}));
     }
     auto grammar = std::move(builder_).Build(root);
     if (!grammar) {
@@ -575,14 +581,11 @@ class SchemaCompiler {
 }  // namespace
 
 Result<Grammar> GrammarOfJsonSchema(const OrderedJson& schema) {
-  return SchemaCompiler(schema).Compile();
+  return SchemaCompiler(schema).Compile(nullptr);
 }
 
-Grammar AnyJsonObject() {
-  static const OrderedJson schema = {{"type", "object"}};
-  auto grammar = GrammarOfJsonSchema(schema);
-  CACHALOT_CHECK(grammar.has_value(), "{}", grammar.error().message);
-  return *std::move(grammar);
+Result<Grammar> GrammarOfJsonSchemaOr(const OrderedJson& schema, const InsteadOfJson& instead) {
+  return SchemaCompiler(schema).Compile(instead);
 }
 
 }  // namespace cachalot

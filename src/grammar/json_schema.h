@@ -2,6 +2,8 @@
 // cannot enforce is refused by name: docs/structured-output.md lists both.
 #pragma once
 
+#include <functional>
+
 #include "base/result.h"
 #include "grammar/grammar.h"
 #include "io/json.h"
@@ -12,7 +14,8 @@ namespace cachalot {
 // has and this has not) name the place as a JSON pointer: "#/properties/a/pattern: ...".
 Result<Grammar> GrammarOfJsonSchema(const OrderedJson& schema);
 
-// Any JSON object.
-Grammar AnyJsonObject();
+// What may stand in place of the JSON text: adds it to the grammar and gives the node where it begins.
+using InsteadOfJson = std::function<Result<NodeId>(GrammarBuilder& builder)>;
+Result<Grammar> GrammarOfJsonSchemaOr(const OrderedJson& schema, const InsteadOfJson& instead);
 
 }  // namespace cachalot

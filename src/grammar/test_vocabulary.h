@@ -9,9 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "grammar/json_schema.h"
 #include "grammar/matcher.h"
 
 namespace cachalot {
+
+inline Grammar AnyJsonObject() {
+  return GrammarOfJsonSchema(OrderedJson{{"type", "object"}}).value();
+}
 
 // Ids: a byte is its own; then `more`, then the specials below.
 struct TestVocabulary {

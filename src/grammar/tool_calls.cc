@@ -6,11 +6,11 @@
 
 namespace cachalot {
 
-Result<Grammar> ForcedToolCall(std::span<const std::string> names, int32_t dsml) {
+Result<NodeId> AddToolCall(GrammarBuilder& builder, std::span<const std::string> names,
+                           int32_t dsml) {
   if (names.empty()) {
     return MakeError(StatusCode::kInvalidArgument, "no tool to call, expected one at least");
   }
-  GrammarBuilder builder;
   const NodeId free = builder.Free();
   std::vector<NodeId> calls;
   for (size_t i = 0; i < names.size(); ++i) {
@@ -26,7 +26,12 @@ Result<Grammar> ForcedToolCall(std::span<const std::string> names, int32_t dsml)
   }
   NodeId begin = builder.Literal("invoke name=\"", builder.Split(std::move(calls)));
   begin = builder.Literal("tool_calls>\n<", builder.Token(dsml, begin));
-  begin = builder.Literal("\n\n<", builder.Token(dsml, begin));
+  return builder.Literal("\n\n<", builder.Token(dsml, begin));
+}
+
+Result<Grammar> ForcedToolCall(std::span<const std::string> names, int32_t dsml) {
+  GrammarBuilder builder;
+  CACHALOT_ASSIGN_OR_RETURN(const NodeId begin, AddToolCall(builder, names, dsml));
   const RuleId root = builder.DeclareRule("tool call");
   builder.DefineRule(root, begin);
   return std::move(builder).Build(root);

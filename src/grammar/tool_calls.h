@@ -15,5 +15,8 @@ namespace cachalot {
 // then anything. ｜DSML｜ is the special token `dsml`; its spelling in text is none of the grammar.
 // Errors (kInvalidArgument): no names, an empty one, one with a quote or a control character.
 Result<Grammar> ForcedToolCall(std::span<const std::string> names, int32_t dsml);
+// The same as a part of another grammar: the node where it begins.
+Result<NodeId> AddToolCall(GrammarBuilder& builder, std::span<const std::string> names,
+                           int32_t dsml);
 
 }  // namespace cachalot

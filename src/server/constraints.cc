@@ -24,13 +24,12 @@ Result<int32_t> TokenOf(const Tokenizer& tokenizer, std::string_view marker) {
 
 // What a grammar is made of, and so its key.
 struct Source {
-  std::vector<std::string> tools;  // one of which must be called
-  std::string schema;              // JSON, of the content
-  bool any_object = false;
+  std::vector<std::string> tools;  // one of which is called, or else
+  OrderedJson schema;              // the content is JSON by it; null: a call it must be
 
-  bool is_none() const { return tools.empty() && schema.empty() && !any_object; }
+  bool is_none() const { return tools.empty() && schema.is_null(); }
   std::string Key() const {
-    std::string key = any_object ? "object" : schema;
+    std::string key = DumpPythonJson(schema);
     for (const std::string& tool : tools) {
       key += "\n" + tool;
     }
@@ -55,9 +54,17 @@ Source SourceOf(const GenerationRequest& request) {
     source.tools = chat->tools.names.empty() ? DeclaredTools(*chat) : chat->tools.names;
     return source;
   }
-  source.any_object = request.format.kind == AnswerFormat::Kind::kJsonObject;
-  if (request.format.kind == AnswerFormat::Kind::kJsonSchema) {
-    source.schema = DumpPythonJson(request.format.schema);
+  switch (request.format.kind) {
+    case AnswerFormat::Kind::kText:
+      return source;
+    case AnswerFormat::Kind::kJsonObject:
+      source.schema = {{"type", "object"}};
+      break;
+    case AnswerFormat::Kind::kJsonSchema:
+      source.schema = request.format.schema;
+  }
+  if (chat != nullptr && chat->tools.choice == ToolPolicy::Choice::kAuto) {
+    source.tools = DeclaredTools(*chat);
   }
   return source;
 }
@@ -118,12 +125,15 @@ Result<std::shared_ptr<CompiledGrammar>> Constraints::GrammarOf(const Generation
     }
   }
   Grammar grammar;
-  if (!source.tools.empty()) {
+  if (source.schema.is_null()) {
     CACHALOT_ASSIGN_OR_RETURN(grammar, ForcedToolCall(source.tools, dsml_));
-  } else if (source.any_object) {
-    grammar = AnyJsonObject();
+  } else if (source.tools.empty()) {
+    CACHALOT_ASSIGN_OR_RETURN(grammar, GrammarOfJsonSchema(source.schema));
   } else {
-    CACHALOT_ASSIGN_OR_RETURN(grammar, GrammarOfJsonSchema(request.format.schema));
+    CACHALOT_ASSIGN_OR_RETURN(grammar,
+                              GrammarOfJsonSchemaOr(source.schema, [&](GrammarBuilder& builder) {
+                                return AddToolCall(builder, source.tools, dsml_);
+                              }));
   }
   CACHALOT_ASSIGN_OR_RETURN(std::shared_ptr<CompiledGrammar> compiled,
                             CompiledGrammar::Make(std::move(grammar), vocabulary_));
