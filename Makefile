@@ -23,6 +23,7 @@ help:
 	@echo "make emulated  AVX-512 and AMX on a machine without (needs PyPI)"
 	@echo "make page-test  the web page in Chromium, by the keyboard, against a server with canned answers"
 	@echo "make lint    clang-tidy over the sources;  make format  clang-format in place"
+	@echo "make api-fuzz  requests made from docs/openapi.json against the server (needs PyPI)"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
 
 run: build
@@ -105,6 +106,15 @@ emulated: build
 page-test:
 	@tools/install-packages.sh $(PAGE_PACKAGES)
 	/usr/bin/python3 -B tests/page/page_test.py $(PAGE_FLAGS)
+
+# Not part of `test`: takes minutes, and needs PyPI. API_FUZZ_EXAMPLES is for each endpoint.
+API_FUZZ_EXAMPLES := 100
+.PHONY: api-fuzz
+api-fuzz: build
+	@tools/install-packages.sh python3-venv
+	/usr/bin/python3 -m venv build/schemathesis && build/schemathesis/bin/pip install -q schemathesis==4.32.5
+	build/schemathesis/bin/python -B tests/server/fuzz_test.py $(PROGRAM) models/calf docs/openapi.json \
+	  --phases examples,coverage,fuzzing --max-examples $(API_FUZZ_EXAMPLES)
 
 lint:
 	@tools/install-packages.sh $(BUILD_PACKAGES) $(TEST_PACKAGES) $(LINT_PACKAGES)

@@ -8,6 +8,7 @@ namespace {
 int HttpStatusOf(StatusCode code) {
   switch (code) {
     case StatusCode::kInvalidArgument:
+    case StatusCode::kOutOfRange:
     case StatusCode::kDataLoss:
     case StatusCode::kUnsupported:
       return 400;

@@ -37,8 +37,11 @@ ChoiceListener::ChoiceListener(ChoiceSettings settings, ChoiceEvents events, Req
       // Nothing comes before the first.
       logprobs_.push_back(Named(TokenLogprobs{{settings_.echo.front(), std::nanf("")}, {}}));
     }
-    // Ids that the engine took have their tokens.
-    Tell(ContentOf(ReplaceInvalidUtf8(settings_.tokenizer->Decode(settings_.echo).value_or(""))));
+    std::string text;
+    for (const int32_t id : settings_.echo) {
+      text += settings_.tokenizer->TokenBytes(id).value_or("");  // some ids have no token
+    }
+    Tell(ContentOf(ReplaceInvalidUtf8(text)));
   }
 }
 

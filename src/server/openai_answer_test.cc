@@ -4,11 +4,13 @@
 #include <limits>
 #include <random>
 
+#include "server/choice_listener.h"
 #include "server/fake_exchange.h"
 #include "server/openai_chat.h"
 #include "server/openai_completions.h"
 #include "server/shared_exchange.h"
 #include "server/turn_memory.h"
+#include "tokenizer/tiny_tokenizer.h"
 
 namespace cachalot {
 namespace {
@@ -121,6 +123,25 @@ const std::vector<AnswerPiece>& TwoCalls() {
              {Kind::kCallArguments, 1, "{}"},
              {Kind::kCallEnd, 1, ""}})};
   return pieces;
+}
+
+TEST(ChoiceListener, EchoesAPromptPastIdsWithoutAToken) {
+  constexpr int32_t kNoToken = 900;
+  std::string echoed;
+  ChoiceSettings settings;
+  settings.tokenizer = std::make_shared<const Tokenizer>(TinyTokenizer(TinyTokenizerJson()));
+  settings.echo = {kTinyFirstByte + 'a', kNoToken, kTinyFirstByte + 'b'};
+  ChoiceEvents events;
+  events.on_piece = [&](const AnswerPiece& piece) { echoed += piece.events.front().text; };
+  const ChoiceListener listener(std::move(settings), std::move(events), RequestClock());
+  EXPECT_EQ(echoed, "ab");
+}
+
+TEST(ApiError, IsTheClientsWhereItsInputIsBad) {
+  for (const StatusCode code : {StatusCode::kInvalidArgument, StatusCode::kOutOfRange}) {
+    EXPECT_EQ(ApiError(Error{code, "no token"}).status, 400);
+  }
+  EXPECT_EQ(ApiError(Error{StatusCode::kIoError, "no disk"}).status, 500);
 }
 
 TEST(OpenAiChat, AWholeAnswerHasContentAndReasoning) {

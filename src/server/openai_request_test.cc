@@ -636,6 +636,8 @@ TEST(OpenAiCompletionsRequest, FaultsNameTheField) {
            Fault{R"({"prompt": "", "echo": 1})", "echo is 1, expected true or false", "echo"},
            Fault{R"({"prompt": "", "logprobs": -1})", "logprobs is -1", "logprobs"},
            Fault{R"({"prompt": "", "max_tokens": "x"})", "max_tokens is \"x\"", "max_tokens"},
+           Fault{R"({"prompt": "", "min_tokens": 17})",
+                 "min_tokens is 17, expected at most the 16 of max_tokens", "min_tokens"},
        }) {
     ExpectFault(ReadCompletions(fault.input), fault);
   }

@@ -93,7 +93,7 @@ Status ReadLengths(const JsonFields& fields, std::span<const char* const> names,
   CACHALOT_RETURN_IF_ERROR(SetIfPresent(fields.Integer("min_tokens", 0, kMost), &least));
   if (request->max_new_tokens && least > *request->max_new_tokens) {
     return fields.Fault(fmt::format("min_tokens is {}, expected at most the {} of {}", least,
-                                    *request->max_new_tokens, name),
+                                    *request->max_new_tokens, name == nullptr ? names[0] : name),
                         "min_tokens");
   }
   return {};
