@@ -21,7 +21,7 @@ OrderedJson ToJson(const LineId& id) {
   return std::visit([](const auto& value) { return OrderedJson(value); }, id);
 }
 
-OrderedJson ToJson(const NamedLogprob& token) {
+OrderedJson ToJson(const GenerateLogprob& token) {
   OrderedJson json = {{"token_id", token.id}};
   if (token.token) {
     json["token"] = *token.token;
@@ -30,12 +30,12 @@ OrderedJson ToJson(const NamedLogprob& token) {
   return json;
 }
 
-OrderedJson ToJson(const std::vector<LogprobEntry>& entries) {
+OrderedJson ToJson(const std::vector<GenerateLogprobEntry>& entries) {
   OrderedJson content = OrderedJson::array();
-  for (const LogprobEntry& entry : entries) {
+  for (const GenerateLogprobEntry& entry : entries) {
     OrderedJson json = ToJson(entry.chosen);
     json["top_logprobs"] = OrderedJson::array();
-    for (const NamedLogprob& token : entry.top) {
+    for (const GenerateLogprob& token : entry.top) {
       json["top_logprobs"].push_back(ToJson(token));
     }
     content.push_back(std::move(json));

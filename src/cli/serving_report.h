@@ -14,7 +14,7 @@
 namespace cachalot {
 
 // Times are seconds of one clock.
-struct RequestRecord {
+struct LoadRecord {
   double arrival = 0;
   double end = 0;
   std::vector<double> token_times;  // of every token of the answer, when it was known
@@ -66,8 +66,7 @@ struct ServingReport {
   }
 };
 
-ServingReport MakeServingReport(std::span<const RequestRecord> records,
-                                const GoodputLimits& limits);
+ServingReport MakeServingReport(std::span<const LoadRecord> records, const GoodputLimits& limits);
 
 // A block of lines.
 std::string FormatServingReport(const ServingReport& report);
