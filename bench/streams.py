@@ -261,7 +261,7 @@ def main():
     random.seed(options.seed)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with Server(options.program, options.model, "--no-prefix-cache", "--log-level", "warn", *arguments[split + 1:]) as server:
+    with Server(options.program, options.model, "--no-prefix-cache", *arguments[split + 1:]) as server:
         load = Load(int(server.url.rsplit(":", 1)[1]), options)
         counts, seconds, before, after = asyncio.run(load.run(lambda: Observation(server)))
         figures = report(counts, seconds, before, after)

@@ -16,7 +16,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0
 SAMPLING = {"temperature": 0.5, "top_p": 0.9, "top_k": 4, "min_p": 0, "frequency_penalty": 0,
             "presence_penalty": 0, "repetition_penalty": 1, "seed": 1, "logit_bias": {"5": 1},
             "stop_token_ids": [5], "ignore_eos": False, "min_tokens": 0, "stream": False}
-OPENAI = {**SAMPLING, "model": "calf", "max_tokens": 1, "n": 1, "priority": 0, "timeout": 60, "stop": ["zz"],
+OPENAI = {**SAMPLING, "model": "calf", "max_tokens": 1, "n": 1, "timeout": 60, "stop": ["zz"],
           "user": "u", "stream_options": None}
 THINKING = {"reasoning_effort": "low", "thinking_budget": 2, "enable_thinking": True,
             "chat_template_kwargs": {"thinking": True, "reasoning_effort": "low"}}
