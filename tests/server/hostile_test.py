@@ -1,7 +1,7 @@
 """What clients should not do, against one server, with a well-behaved neighbour that must not notice.
 
-Run: hostile_test.py PROGRAM MODEL. CACHALOT_IDLE_CONNECTIONS=10000 opens as many (2000 where not set),
-CACHALOT_HOSTILE_BODIES=all tries every value in every place, not some of them, or another choice: =500:7 takes 500 by seed 7.
+Run: hostile_test.py PROGRAM MODEL. CACHALOT_HOSTILE=all tries all that takes minutes: every value in every place instead of
+some hundreds (others with CACHALOT_HOSTILE_SEED), 10,000 idle connections, an answer too long to be kept for who does not read.
 """
 
 import concurrent.futures
@@ -24,13 +24,14 @@ from server import Server  # noqa: E402
 PROGRAM, MODEL = sys.argv[1:3]
 KEY = "sk-test"
 AUTH = {"Authorization": "Bearer " + KEY}
-BODIES_TAKEN = os.environ.get("CACHALOT_HOSTILE_BODIES", "700:1")
-IDLE = int(os.environ.get("CACHALOT_IDLE_CONNECTIONS", "2000"))
+ALL = os.environ.get("CACHALOT_HOSTILE") == "all"
+SEED = int(os.environ.get("CACHALOT_HOSTILE_SEED", "1"))
+IDLE = 10000 if ALL else 2000
 CHAT, COMPLETIONS, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/messages"
 HELLO = {"messages": [{"role": "user", "content": "Hello"}]}
 SHORT = {**HELLO, "max_tokens": 2}
 ENDLESS = {**HELLO, "max_tokens": 3000, "ignore_eos": True, "stream": True, "return_progress": True}
-LONG_PROMPT = {**ENDLESS, "messages": [{"role": "user", "content": "The lake is blue. " * 700}]}
+LONG_PROMPT = {**ENDLESS, "messages": [{"role": "user", "content": "The lake is blue. " * 350}]}
 
 
 def post(path, body, **headers):
@@ -49,7 +50,7 @@ def info():
 
 def wait_until(holds, what):
     """For as long as any of this takes on a busy machine."""
-    for _ in range(3000):
+    for _ in range(6000):
         if holds():
             return
         time.sleep(0.01)
@@ -99,7 +100,7 @@ def setUpModule():
     global server, neighbour
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    server = Server(PROGRAM, MODEL, "--api-key", KEY, "--no-prefix-cache", "--context", "4096", "--cache-bytes", "64M",
+    server = Server(PROGRAM, MODEL, "--api-key", KEY, "--no-prefix-cache", "--context", "2048", "--cache-bytes", "64M",
                     "--max-running", "8", "--chunked-prefill-size", "128")
     neighbour = Neighbour(server.url)
     neighbour.start()
@@ -128,9 +129,8 @@ class Bodies(unittest.TestCase):
 
     def test_any_value_in_any_place(self):
         jobs = [(path, body, place, value) for path, body in BODIES for place in places(body) for value in VALUES]
-        if BODIES_TAKEN != "all":
-            count, seed = map(int, BODIES_TAKEN.split(":"))
-            jobs = random.Random(seed).sample(jobs, count)
+        if not ALL:
+            jobs = random.Random(SEED).sample(jobs, 500)
         connections = threading.local()
 
         def send(job):
@@ -178,7 +178,8 @@ class Bodies(unittest.TestCase):
                          [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
                          [{"role": "user", "content": [{"type": "image", "source": {}}]}]):
             self.refused(CHAT, {**SHORT, "messages": messages})
-            self.refused(MESSAGES, {**SHORT, "messages": messages})
+            if "image_url" not in str(messages):  # there, a block of an unknown type, which the model is told of
+                self.refused(MESSAGES, {**SHORT, "messages": messages})
             if messages != [{"role": "user"}]:  # there, an empty one
                 self.refused("/v1/responses", {"max_output_tokens": 2, "input": messages})
 
@@ -400,13 +401,14 @@ class Disconnects(unittest.TestCase):
             Raw(server.url, post(CHAT, ENDLESS) * 5).close(reset)
 
     def test_who_stops_reading(self):
-        # Its prompt comes back with log-probabilities: more than the server keeps for anybody.
-        body = {"prompt": "The lake is blue. " * 600, "echo": True, "logprobs": 20, "n": 4, "max_tokens": 3000,
+        # With log-probabilities of the whole prompt in it: eight of these are more than is kept for anybody.
+        body = {"prompt": "The lake is blue. " * 350, "echo": True, "logprobs": 20, "n": 8 if ALL else 1, "max_tokens": 3000,
                 "ignore_eos": True, "stream": True}
         raw = Raw(server.url, post(COMPLETIONS, body), receive_buffer=4096)
-        wait_until(lambda: info()["requests"]["running"] >= 4, "its choices")
+        wait_until(lambda: self.load() >= body["n"], "its choices")
         self.assertEqual(ask(post(CHAT, SHORT)).status, 200)
-        wait_until(lambda: self.load() <= 1, "the end of a client that does not read")
+        if ALL:
+            wait_until(lambda: self.load() <= 1, "the end of a client that does not read")
         raw.close()
 
 
