@@ -83,15 +83,15 @@ class AnswerCollector::Listener final : public RequestListener {
     }
   }
 
-  GenerateLogprob Named(const TokenLogprob& logprob) const {
-    GenerateLogprob named{.id = logprob.id, .logprob = logprob.logprob, .token = std::nullopt};
+  NamedLogprob Named(const TokenLogprob& logprob) const {
+    NamedLogprob named{.id = logprob.id, .logprob = logprob.logprob, .token = std::nullopt};
     if (tokenizer() != nullptr) {
       named.token = std::string(tokenizer()->TokenBytes(logprob.id).value_or(""));
     }
     return named;
   }
-  GenerateLogprobEntry Named(const TokenLogprobs& logprobs) const {
-    GenerateLogprobEntry entry{.chosen = Named(logprobs.chosen), .top = {}};
+  LogprobEntry Named(const TokenLogprobs& logprobs) const {
+    LogprobEntry entry{.chosen = Named(logprobs.chosen), .top = {}};
     std::ranges::transform(logprobs.top, std::back_inserter(entry.top),
                            [&](const TokenLogprob& top) { return Named(top); });
     return entry;

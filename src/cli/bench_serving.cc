@@ -121,7 +121,7 @@ Status RunBenchServing(const ServingFlags& flags) {
 
   const EngineStats before = engine->stats();
   ProgressBar bar("serving", "requests");
-  const std::vector<LoadRecord> records =
+  const std::vector<RequestRecord> records =
       SendLoad(*engine, std::move(load), flags.max_concurrency,
                [&](int64_t ended, int64_t total) { bar.Show(ended, total); });
   bar.Clear();

@@ -28,8 +28,8 @@ void Write(const CompletionEvent& event, AnswerWriter& writer, Message& message)
   }
 }
 
-FinishReason FinishOf(GenerateEnd end) {
-  return end == GenerateEnd::kStopToken ? FinishReason::kEndOfSentence : FinishReason::kLength;
+FinishReason FinishOf(AnswerEnd end) {
+  return end == AnswerEnd::kStopToken ? FinishReason::kEndOfSentence : FinishReason::kLength;
 }
 
 }  // namespace
@@ -50,8 +50,8 @@ void ChatSession::set_thinking(bool thinking) {
   settings_.prompt.thinking_mode = thinking ? ThinkingMode::kThinking : ThinkingMode::kChat;
 }
 
-Result<GenerateEnd> ChatSession::Generate(const std::vector<int32_t>& prompt, AnswerWriter& writer,
-                                          const TextSink& on_text) {
+Result<AnswerEnd> ChatSession::Generate(const std::vector<int32_t>& prompt, AnswerWriter& writer,
+                                        const TextSink& on_text) {
   // At least the last token runs again: its logits begin the answer.
   const bool extends = open_ && cached_.size() < prompt.size() &&
                        std::equal(cached_.begin(), cached_.end(), prompt.begin());
@@ -106,9 +106,9 @@ Status ChatSession::Answer(const std::string& user_text, AnswerWriter& writer) {
       Write(event, writer, reply);
     }
   };
-  CACHALOT_ASSIGN_OR_RETURN(
-      const GenerateEnd end,
-      Generate(ids, writer, [&](std::string_view text) { write_all(parser.Push(text)); }));
+  CACHALOT_ASSIGN_OR_RETURN(const AnswerEnd end, Generate(ids, writer, [&](std::string_view text) {
+                              write_all(parser.Push(text));
+                            }));
   write_all(parser.Finish(FinishOf(end)));
   messages.push_back(std::move(reply));
   history_ = std::move(messages);

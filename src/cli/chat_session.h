@@ -57,8 +57,8 @@ class ChatSession {
   using TextSink = std::function<void(std::string_view text)>;
 
   // Makes the request's cache hold a prefix of `prompt` and answers what is left of it.
-  Result<GenerateEnd> Generate(const std::vector<int32_t>& prompt, AnswerWriter& writer,
-                               const TextSink& on_text);
+  Result<AnswerEnd> Generate(const std::vector<int32_t>& prompt, AnswerWriter& writer,
+                             const TextSink& on_text);
 
   ModelRunner& runner_;
   const Tokenizer& tokenizer_;

@@ -25,10 +25,10 @@ GraphStats Between(const GraphStats& before, const GraphStats& after) {
 
 // Milliseconds to the first token of those that `takes` takes.
 template <typename Takes>
-std::optional<double> MeanTtft(std::span<const LoadRecord> records, const Takes& takes) {
+std::optional<double> MeanTtft(std::span<const RequestRecord> records, const Takes& takes) {
   double sum = 0;
   int64_t count = 0;
-  for (const LoadRecord& record : records) {
+  for (const RequestRecord& record : records) {
     if (record.ok && takes(record)) {
       sum += record.token_times.front() - record.arrival;
       ++count;
@@ -49,7 +49,7 @@ double EngineReport::ShareOfSteps(int64_t nanoseconds) const {
   return all > 0 ? static_cast<double>(nanoseconds) / static_cast<double>(all) : 0;
 }
 
-EngineReport MakeEngineReport(std::span<const LoadRecord> records, const EngineStats& before,
+EngineReport MakeEngineReport(std::span<const RequestRecord> records, const EngineStats& before,
                               const EngineStats& after, int64_t cache_bytes) {
   EngineReport report;
   report.cache_bytes = cache_bytes;
@@ -59,11 +59,11 @@ EngineReport MakeEngineReport(std::span<const LoadRecord> records, const EngineS
   report.cached_tokens = after.scheduler.cached_tokens - before.scheduler.cached_tokens;
   report.graph = Between(before.graph, after.graph);
   report.times = Between(before.times, after.times);
-  report.hit_ttft = MeanTtft(records, [](const LoadRecord& record) {
+  report.hit_ttft = MeanTtft(records, [](const RequestRecord& record) {
     return 2 * record.cached_tokens >= record.prompt_tokens;
   });
   report.miss_ttft =
-      MeanTtft(records, [](const LoadRecord& record) { return record.cached_tokens == 0; });
+      MeanTtft(records, [](const RequestRecord& record) { return record.cached_tokens == 0; });
   return report;
 }
 

@@ -32,7 +32,7 @@ struct EngineReport {
 
 // Of what the engine did between two of its stats, with the requests' records. The peak is that of
 // its whole life.
-EngineReport MakeEngineReport(std::span<const LoadRecord> records, const EngineStats& before,
+EngineReport MakeEngineReport(std::span<const RequestRecord> records, const EngineStats& before,
                               const EngineStats& after, int64_t cache_bytes);
 
 // A block of lines, as FormatServingReport's.

@@ -9,8 +9,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-LoadRecord Record(int64_t cached_tokens, double ttft, bool ok = true) {
-  LoadRecord record;
+RequestRecord Record(int64_t cached_tokens, double ttft, bool ok = true) {
+  RequestRecord record;
   record.arrival = 10;
   record.token_times = {10 + ttft};
   record.end = 11;
@@ -49,8 +49,8 @@ TEST(EngineReport, CountsWhatHappenedBetweenTwoStats) {
 }
 
 TEST(EngineReport, ComparesRequestsThatFoundHalfTheirPromptWithThoseThatFoundNothing) {
-  const std::vector<LoadRecord> records = {Record(0, 2),  Record(0, 4),  Record(49, 100),
-                                           Record(50, 1), Record(99, 2), Record(0, 100, false)};
+  const std::vector<RequestRecord> records = {Record(0, 2),  Record(0, 4),  Record(49, 100),
+                                              Record(50, 1), Record(99, 2), Record(0, 100, false)};
   const EngineReport report = MakeEngineReport(records, {}, {}, 0);
   EXPECT_DOUBLE_EQ(*report.hit_ttft, 1500);
   EXPECT_DOUBLE_EQ(*report.miss_ttft, 3000);

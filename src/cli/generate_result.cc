@@ -21,7 +21,7 @@ OrderedJson ToJson(const LineId& id) {
   return std::visit([](const auto& value) { return OrderedJson(value); }, id);
 }
 
-OrderedJson ToJson(const GenerateLogprob& token) {
+OrderedJson ToJson(const NamedLogprob& token) {
   OrderedJson json = {{"token_id", token.id}};
   if (token.token) {
     json["token"] = *token.token;
@@ -30,12 +30,12 @@ OrderedJson ToJson(const GenerateLogprob& token) {
   return json;
 }
 
-OrderedJson ToJson(const std::vector<GenerateLogprobEntry>& entries) {
+OrderedJson ToJson(const std::vector<LogprobEntry>& entries) {
   OrderedJson content = OrderedJson::array();
-  for (const GenerateLogprobEntry& entry : entries) {
+  for (const LogprobEntry& entry : entries) {
     OrderedJson json = ToJson(entry.chosen);
     json["top_logprobs"] = OrderedJson::array();
-    for (const GenerateLogprob& token : entry.top) {
+    for (const NamedLogprob& token : entry.top) {
       json["top_logprobs"].push_back(ToJson(token));
     }
     content.push_back(std::move(json));

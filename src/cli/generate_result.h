@@ -19,24 +19,24 @@ enum class ResultEnd : uint8_t { kStop, kLength, kCancelled, kDeadline, kError }
 // "stop", "length", "cancelled", "deadline", "error".
 std::string_view ResultEndText(ResultEnd reason);
 
-struct GenerateLogprob {
+struct NamedLogprob {
   int32_t id;
   float logprob;
   std::optional<std::string> token;  // its bytes; absent without a tokenizer
 };
 
 // Of one token of an answer.
-struct GenerateLogprobEntry {
-  GenerateLogprob chosen;
-  std::vector<GenerateLogprob> top;
+struct LogprobEntry {
+  NamedLogprob chosen;
+  std::vector<NamedLogprob> top;
 };
 
 struct GenerateChoice {
   std::vector<int32_t> token_ids;
   std::optional<std::string> text;  // absent without a tokenizer
   ResultEnd finish_reason = ResultEnd::kStop;
-  std::string error;                                          // of kError
-  std::optional<std::vector<GenerateLogprobEntry>> logprobs;  // absent where not asked for
+  std::string error;                                  // of kError
+  std::optional<std::vector<LogprobEntry>> logprobs;  // absent where not asked for
 };
 
 struct GenerateUsage {

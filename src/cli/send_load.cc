@@ -51,7 +51,7 @@ class EndedCount {
 // Fills a record in; what it has written is there for others when `ended` counts it.
 class Recorder : public RequestListener {
  public:
-  Recorder(LoadRecord& record, int64_t output_tokens, Clock::time_point begin, EndedCount& ended)
+  Recorder(RequestRecord& record, int64_t output_tokens, Clock::time_point begin, EndedCount& ended)
       : record_(record), output_tokens_(output_tokens), begin_(begin), ended_(ended) {
     record_.token_times.reserve(static_cast<size_t>(output_tokens));
   }
@@ -68,7 +68,7 @@ class Recorder : public RequestListener {
   }
 
  private:
-  LoadRecord& record_;
+  RequestRecord& record_;
   const int64_t output_tokens_;
   const Clock::time_point begin_;
   EndedCount& ended_;
@@ -76,15 +76,15 @@ class Recorder : public RequestListener {
 
 }  // namespace
 
-std::vector<LoadRecord> SendLoad(Engine& engine, std::vector<LoadRequest> requests,
-                                 int64_t max_concurrency, const Progress& progress) {
+std::vector<RequestRecord> SendLoad(Engine& engine, std::vector<LoadRequest> requests,
+                                    int64_t max_concurrency, const Progress& progress) {
   const auto total = static_cast<int64_t>(requests.size());
-  std::vector<LoadRecord> records(requests.size());
+  std::vector<RequestRecord> records(requests.size());
   EndedCount ended(total, progress);
   const Clock::time_point begin = Clock::now();
   for (int64_t i = 0; i < total; ++i) {
     LoadRequest& load = requests[static_cast<size_t>(i)];
-    LoadRecord& record = records[static_cast<size_t>(i)];
+    RequestRecord& record = records[static_cast<size_t>(i)];
     const auto due = begin + std::chrono::duration_cast<Clock::duration>(
                                  std::chrono::duration<double>(load.arrival));
     ended.Wait(total + 1, due);

@@ -15,8 +15,8 @@ namespace cachalot {
 // tokens; with max_concurrency (0: without bound), not before one of so many has ended. Returns
 // when all have. Times are seconds since the call; a request that was held back arrives when it is
 // let go. One that the engine refuses or cuts short has failed.
-std::vector<LoadRecord> SendLoad(Engine& engine, std::vector<LoadRequest> requests,
-                                 int64_t max_concurrency,
-                                 const std::function<void(int64_t ended, int64_t total)>& progress);
+std::vector<RequestRecord> SendLoad(
+    Engine& engine, std::vector<LoadRequest> requests, int64_t max_concurrency,
+    const std::function<void(int64_t ended, int64_t total)>& progress);
 
 }  // namespace cachalot

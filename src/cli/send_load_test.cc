@@ -63,7 +63,7 @@ TEST(SendLoad, HoldsRequestsBackUntilOthersHaveEnded) {
   const auto records = SendLoad(*test.engine, SomeLoad(HUGE_VAL), 2, [](int64_t, int64_t) {});
   for (size_t i = 2; i < records.size(); ++i) {
     const auto ended = std::ranges::count_if(
-        records, [&](const LoadRecord& other) { return other.end <= records[i].arrival; });
+        records, [&](const RequestRecord& other) { return other.end <= records[i].arrival; });
     EXPECT_GE(ended, static_cast<int64_t>(i) - 1);
   }
   test.engine->Drain();
@@ -73,7 +73,7 @@ TEST(SendLoad, HoldsRequestsBackUntilOthersHaveEnded) {
 TEST(SendLoad, CountsWhatIsRefusedAsFailed) {
   const TestEngine test = NewEngine({.max_running = 4, .context = 4});
   const auto records = SendLoad(*test.engine, SomeLoad(HUGE_VAL), 0, [](int64_t, int64_t) {});
-  for (const LoadRecord& record : records) {
+  for (const RequestRecord& record : records) {
     EXPECT_FALSE(record.ok);
     EXPECT_GE(record.end, record.arrival);
   }

@@ -41,7 +41,7 @@ struct Latencies {
 bool Within(const std::optional<double>& limit, double value) { return !limit || value <= *limit; }
 
 // Adds a request's; tells whether they are within the limits.
-bool Add(const LoadRecord& record, const GoodputLimits& limits, Latencies* all) {
+bool Add(const RequestRecord& record, const GoodputLimits& limits, Latencies* all) {
   const std::vector<double>& times = record.token_times;
   bool good = true;
   if (!times.empty()) {
@@ -107,13 +107,14 @@ double Percentile(std::span<const double> sorted, double fraction) {
   return sorted[below] + (sorted[above] - sorted[below]) * (place - static_cast<double>(below));
 }
 
-ServingReport MakeServingReport(std::span<const LoadRecord> records, const GoodputLimits& limits) {
+ServingReport MakeServingReport(std::span<const RequestRecord> records,
+                                const GoodputLimits& limits) {
   ServingReport report;
   Latencies all;
   int64_t good = 0;
   double begin = HUGE_VAL;
   double end = -HUGE_VAL;
-  for (const LoadRecord& record : records) {
+  for (const RequestRecord& record : records) {
     begin = std::min(begin, record.arrival);
     end = std::max(end, record.end);
     if (!record.ok) {

@@ -14,7 +14,7 @@
 namespace cachalot {
 
 // Times are seconds of one clock.
-struct LoadRecord {
+struct RequestRecord {
   double arrival = 0;
   double end = 0;
   std::vector<double> token_times;  // of every token of the answer, when it was known
@@ -66,7 +66,8 @@ struct ServingReport {
   }
 };
 
-ServingReport MakeServingReport(std::span<const LoadRecord> records, const GoodputLimits& limits);
+ServingReport MakeServingReport(std::span<const RequestRecord> records,
+                                const GoodputLimits& limits);
 
 // A block of lines.
 std::string FormatServingReport(const ServingReport& report);

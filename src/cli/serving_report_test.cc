@@ -18,7 +18,7 @@ TEST(Percentile, GoesBetweenNeighbours) {
 }
 
 // Three good ones and one that failed, times easy to reckon with.
-std::vector<LoadRecord> Records() {
+std::vector<RequestRecord> Records() {
   return {{.arrival = 10,
            .end = 10.75,
            .token_times = {10.25, 10.5, 10.75},
@@ -130,8 +130,8 @@ TEST(ServingReport, IsJson) {
 }
 
 TEST(ServingReport, LeavesOutWhatWasNotMeasured) {
-  LoadRecord failed = {.arrival = 1, .end = 1};
-  for (const auto& records : {std::vector<LoadRecord>{}, std::vector<LoadRecord>{failed}}) {
+  RequestRecord failed = {.arrival = 1, .end = 1};
+  for (const auto& records : {std::vector<RequestRecord>{}, std::vector<RequestRecord>{failed}}) {
     const ServingReport report = MakeServingReport(records, {});
     EXPECT_EQ(report.completed, 0);
     EXPECT_EQ(report.PerSecond(5), 0);

@@ -265,7 +265,7 @@ TEST(Generate, IsGreedyDecodingOfThePrompt) {
     prefilled.push_back(done);
   };
   const GenerateOptions options = {.sampling = {.temperature = 0}, .max_new_tokens = 6};
-  EXPECT_EQ(*Generate(*engine.runner, slot, prompt, options, hooks), GenerateEnd::kLength);
+  EXPECT_EQ(*Generate(*engine.runner, slot, prompt, options, hooks), AnswerEnd::kLength);
   EXPECT_THAT(prefilled, ElementsAre(32, 50));
   ASSERT_EQ(answer.size(), 6U);
   EXPECT_EQ(engine->length(slot), 55);
@@ -284,7 +284,7 @@ TEST(Generate, IsGreedyDecodingOfThePrompt) {
   EXPECT_EQ(*Generate(*engine.runner, stopped, prompt,
                       {.sampling = {.temperature = 0, .stop_ids = {text[52]}}, .max_new_tokens = 6},
                       hooks),
-            GenerateEnd::kStopToken);
+            AnswerEnd::kStopToken);
   EXPECT_LE(answer.size(), 2U);
 }
 
@@ -311,7 +311,7 @@ TEST(Generate, StopsWhenCancelledAndWhenTheContextIsFull) {
   GenerateHooks hooks;
   hooks.on_token = [&](int32_t) { ++tokens; };
   RequestSlot slot = *engine->Open();
-  EXPECT_EQ(*Generate(*engine.runner, slot, prompt, options, hooks), GenerateEnd::kLength);
+  EXPECT_EQ(*Generate(*engine.runner, slot, prompt, options, hooks), AnswerEnd::kLength);
   EXPECT_EQ(tokens, 11);  // ten fill the context, and the last needs no room
   EXPECT_THAT(Generate(*engine.runner, slot, prompt, options, hooks).error().message,
               HasSubstr("the prompt has 50 tokens, but only 0 of the context's 60 are free"));
@@ -320,13 +320,13 @@ TEST(Generate, StopsWhenCancelledAndWhenTheContextIsFull) {
   slot = *engine->Open();
   tokens = 0;
   hooks.cancelled = [&] { return tokens == 3; };
-  EXPECT_EQ(*Generate(*engine.runner, slot, prompt, options, hooks), GenerateEnd::kCancelled);
+  EXPECT_EQ(*Generate(*engine.runner, slot, prompt, options, hooks), AnswerEnd::kCancelled);
   EXPECT_EQ(tokens, 3);
   engine->Close(slot);
 
   slot = *engine->Open();
   hooks.cancelled = [&] { return engine->length(slot) >= 32; };
-  EXPECT_EQ(*Generate(*engine.runner, slot, prompt, options, hooks), GenerateEnd::kCancelled);
+  EXPECT_EQ(*Generate(*engine.runner, slot, prompt, options, hooks), AnswerEnd::kCancelled);
   EXPECT_EQ(engine->length(slot), 32);
 }
 

@@ -4,8 +4,8 @@
 
 namespace cachalot {
 
-Result<GenerateEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<const int32_t> prompt,
-                             const GenerateOptions& options, const GenerateHooks& hooks) {
+Result<AnswerEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<const int32_t> prompt,
+                           const GenerateOptions& options, const GenerateHooks& hooks) {
   CACHALOT_RETURN_IF_ERROR(CheckSamplingParams(options.sampling));
   CACHALOT_RETURN_IF_ERROR(CheckSamplingIds(options.sampling, runner.config().vocab_size));
   if (prompt.empty()) {
@@ -23,7 +23,7 @@ Result<GenerateEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<co
   int64_t last_chunk = 0;
   for (int64_t begin = 0; begin < total; begin += last_chunk) {
     if (cancelled()) {
-      return GenerateEnd::kCancelled;
+      return AnswerEnd::kCancelled;
     }
     last_chunk = std::min(runner.options().max_step_tokens, total - begin);
     const RequestTokens step = {
@@ -43,7 +43,7 @@ Result<GenerateEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<co
     CACHALOT_RETURN_IF_ERROR(runner.Logits(last_row, last_row + 1, &logits));
     const int32_t id = sampler.Sample(logits, options.sampling, history, step);
     if (std::find(stop_ids.begin(), stop_ids.end(), id) != stop_ids.end()) {
-      return GenerateEnd::kStopToken;
+      return AnswerEnd::kStopToken;
     }
     history.Add(id);
     hooks.on_token(id);
@@ -51,13 +51,13 @@ Result<GenerateEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<co
       break;
     }
     if (cancelled()) {
-      return GenerateEnd::kCancelled;
+      return AnswerEnd::kCancelled;
     }
     const RequestTokens next = {slot, {&id, 1}};
     CACHALOT_RETURN_IF_ERROR(runner.Forward({&next, 1}));
     last_row = 0;
   }
-  return GenerateEnd::kLength;
+  return AnswerEnd::kLength;
 }
 
 }  // namespace cachalot

@@ -16,7 +16,7 @@ struct GenerateOptions {
   int64_t max_new_tokens = 0;
 };
 
-enum class GenerateEnd : uint8_t {
+enum class AnswerEnd : uint8_t {
   kStopToken,
   kLength,  // max_new_tokens, or the context is full
   kCancelled,
@@ -31,7 +31,7 @@ struct GenerateHooks {
 // Runs `prompt` after what the request already has and answers it. All but the answer's last token
 // are then in the request's cache; when it is cancelled in the prompt, so is what was run of it.
 // The repetition penalty sees `prompt` and the answer, not what the request had before.
-Result<GenerateEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<const int32_t> prompt,
-                             const GenerateOptions& options, const GenerateHooks& hooks);
+Result<AnswerEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<const int32_t> prompt,
+                           const GenerateOptions& options, const GenerateHooks& hooks);
 
 }  // namespace cachalot
