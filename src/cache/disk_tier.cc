@@ -1,6 +1,7 @@
 #include "cache/disk_tier.h"
 
 #include "base/check.h"
+#include "base/thread_name.h"
 
 namespace cachalot {
 
@@ -61,6 +62,7 @@ DiskTierStats DiskTier::stats() const {
 }
 
 void DiskTier::Work() {
+  NameThisThread("disk");
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return ending_ || !idle(); });

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/thread_name.h"
 #include "engine/cache_plan.h"
 #include "model/place_weights.h"
 #include "scheduler/trace.h"
@@ -302,6 +303,7 @@ bool Engine::TakeArrivals() {
 }
 
 void Engine::Run() {
+  NameThisThread("engine");
   bool stops = false;
   for (auto turn = StepLoop::Turn::kIdle; !stops || turn != StepLoop::Turn::kIdle;) {
     if (!TakeArrivals() && !std::exchange(stops, true)) {

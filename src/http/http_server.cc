@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/thread_name.h"
 #include "http/connection.h"
 #include "http/exchange.h"
 #include "http/http.h"
@@ -69,6 +70,7 @@ class Workers {
 
  private:
   void Run() {
+    NameThisThread("http-worker");
     while (true) {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] { return stopped_ || !waiting_.empty(); });
@@ -305,6 +307,7 @@ Status Server::Listen() {
 
 void Server::Run() {
   thread_ = std::thread([this] {
+    NameThisThread("http");
     Accept();
     SweepLater();
     io_.run();

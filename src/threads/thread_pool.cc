@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "base/check.h"
+#include "base/thread_name.h"
 
 namespace cachalot {
 namespace {
@@ -86,6 +88,7 @@ void ThreadPool::ParallelFor(int64_t total, FunctionRef<void(int64_t, int64_t)> 
 }
 
 void ThreadPool::Work(int thread) {
+  NameThisThread("pool-" + std::to_string(thread));
   if (!places_.empty()) {
     // Where the system refuses after all, the worker runs all the same.
     Affinity({places_[static_cast<size_t>(thread)].cpu}).Apply(0);
