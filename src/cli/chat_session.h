@@ -58,7 +58,7 @@ class ChatSession {
 
   // Makes the request's cache hold a prefix of `prompt` and answers what is left of it.
   Result<GenerateEnd> Generate(const std::vector<int32_t>& prompt, AnswerWriter& writer,
-                             const TextSink& on_text);
+                               const TextSink& on_text);
 
   ModelRunner& runner_;
   const Tokenizer& tokenizer_;

@@ -5,7 +5,7 @@
 namespace cachalot {
 
 Result<GenerateEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<const int32_t> prompt,
-                           const GenerateOptions& options, const GenerateHooks& hooks) {
+                             const GenerateOptions& options, const GenerateHooks& hooks) {
   CACHALOT_RETURN_IF_ERROR(CheckSamplingParams(options.sampling));
   CACHALOT_RETURN_IF_ERROR(CheckSamplingIds(options.sampling, runner.config().vocab_size));
   if (prompt.empty()) {

@@ -32,6 +32,6 @@ struct GenerateHooks {
 // are then in the request's cache; when it is cancelled in the prompt, so is what was run of it.
 // The repetition penalty sees `prompt` and the answer, not what the request had before.
 Result<GenerateEnd> Generate(ModelRunner& runner, RequestSlot slot, std::span<const int32_t> prompt,
-                           const GenerateOptions& options, const GenerateHooks& hooks);
+                             const GenerateOptions& options, const GenerateHooks& hooks);
 
 }  // namespace cachalot
