@@ -166,6 +166,38 @@ class Generation : public std::enable_shared_from_this<Generation> {
   bool cancelled_ = false;
 };
 
+ChoiceEvents EventsTo(const std::shared_ptr<Generation>& generation, int64_t choice) {
+  ChoiceEvents events;
+  events.on_prompt = [generation, choice](int64_t done, int64_t cached) {
+    if (choice == 0) {
+      generation->Tell([done, cached](AnswerSink& to) { to.OnPrompt(done, cached); });
+    }
+  };
+  events.on_piece = [generation](AnswerPiece piece) {
+    generation->Tell([piece = std::move(piece)](AnswerSink& to) { to.OnPiece(piece); });
+  };
+  events.on_end = [generation, choice](const AnswerEnd& end, const AnswerUsage& usage,
+                                       const RequestClock& clock) {
+    generation->ChoiceEnded(choice, end, usage, clock);
+  };
+  return events;
+}
+
+EngineRequest EngineRequestOf(const GenerationRequest& request, const std::vector<int32_t>& prompt,
+                              int64_t choice, int64_t max_context) {
+  EngineRequest engine;
+  engine.prompt = prompt;
+  engine.sampling = request.sampling;
+  engine.sampling.seed = ChoiceSeed(request.sampling.seed, choice);
+  engine.max_new_tokens = request.max_new_tokens.value_or(max_context);
+  engine.top_logprobs = request.top_logprobs;
+  engine.prompt_logprobs = request.echo && request.top_logprobs.has_value();
+  engine.priority =
+      static_cast<int32_t>(std::clamp<int64_t>(request.priority, INT32_MIN, INT32_MAX));
+  engine.timeout = request.timeout_seconds;
+  return engine;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Generator>> Generator::New(Engine& engine, ServedModel model,
@@ -246,26 +278,9 @@ ApiStatus Generator::Start(GenerationRequest request, const std::string& answer_
                     prompt_tokens, engine_.max_context()),
         "context_length_exceeded", "messages"));
   }
-  const ThinkingMode mode = ModeOf(request);
   CACHALOT_ASSIGN_OR_RETURN(const std::optional<AnswerRules> rules,
-                            constraints_.RulesOf(request, mode));
-  const auto* chat = std::get_if<ChatInput>(&request.input);
-
-  ChoiceSettings settings;
-  settings.answer_id = answer_id;
-  settings.tokenizer = model_.tokenizer;
-  settings.stop = request.stop;
-  if (chat != nullptr) {
-    settings.chat = mode;
-    settings.parallel_calls = chat->tools.parallel;
-    settings.think_close = constraints_.think_close();
-    settings.turns = turns_;
-  }
-  if (request.echo) {
-    settings.echo = prompt;
-    settings.echo_logprobs = request.top_logprobs.has_value();
-  }
-  settings.metrics = &metrics_;
+                            constraints_.RulesOf(request, ModeOf(request)));
+  ChoiceSettings settings = SettingsOf(request, answer_id, prompt);
   const auto generation = std::make_shared<Generation>(engine_, metrics_, exchange, std::move(sink),
                                                        request.num_choices);
   exchange->OnClose([weak = std::weak_ptr(generation)] {
@@ -275,33 +290,12 @@ ApiStatus Generator::Start(GenerationRequest request, const std::string& answer_
   });
   for (int64_t choice = 0; choice < request.num_choices; ++choice) {
     settings.choice = choice;
-    ChoiceEvents events;
-    events.on_piece = [generation](AnswerPiece piece) {
-      generation->Tell([piece = std::move(piece)](AnswerSink& to) { to.OnPiece(piece); });
-    };
-    events.on_end = [generation, choice](const AnswerEnd& end, const AnswerUsage& usage,
-                                         const RequestClock& times) {
-      generation->ChoiceEnded(choice, end, usage, times);
-    };
-    events.on_prompt = [generation, choice](int64_t done, int64_t cached) {
-      if (choice == 0) {
-        generation->Tell([done, cached](AnswerSink& to) { to.OnPrompt(done, cached); });
-      }
-    };
-    EngineRequest submitted;
-    submitted.prompt = prompt;
-    submitted.sampling = request.sampling;
-    submitted.sampling.seed = ChoiceSeed(request.sampling.seed, choice);
-    submitted.max_new_tokens = request.max_new_tokens.value_or(engine_.max_context());
-    submitted.top_logprobs = request.top_logprobs;
-    submitted.prompt_logprobs = request.echo && request.top_logprobs.has_value();
-    submitted.priority =
-        static_cast<int32_t>(std::clamp<int64_t>(request.priority, INT32_MIN, INT32_MAX));
-    submitted.timeout = request.timeout_seconds;
+    EngineRequest submitted = EngineRequestOf(request, prompt, choice, engine_.max_context());
+    submitted.listener =
+        std::make_unique<ChoiceListener>(settings, EventsTo(generation, choice), clock);
     if (rules) {
       submitted.constraint = constraints_.NewConstraint(*rules);
     }
-    submitted.listener = std::make_unique<ChoiceListener>(settings, std::move(events), clock);
     const auto id = engine_.Submit(std::move(submitted));
     if (!id) {
       generation->Cancel();
@@ -311,6 +305,26 @@ ApiStatus Generator::Start(GenerationRequest request, const std::string& answer_
   }
   generation->Open(prompt_tokens);
   return {};
+}
+
+ChoiceSettings Generator::SettingsOf(const GenerationRequest& request, const std::string& answer_id,
+                                     const std::vector<int32_t>& prompt) const {
+  ChoiceSettings settings;
+  settings.answer_id = answer_id;
+  settings.tokenizer = model_.tokenizer;
+  settings.stop = request.stop;
+  settings.metrics = &metrics_;
+  if (const auto* chat = std::get_if<ChatInput>(&request.input); chat != nullptr) {
+    settings.chat = ModeOf(request);
+    settings.parallel_calls = chat->tools.parallel;
+    settings.think_close = constraints_.think_close();
+    settings.turns = turns_;
+  }
+  if (request.echo) {
+    settings.echo = prompt;
+    settings.echo_logprobs = request.top_logprobs.has_value();
+  }
+  return settings;
 }
 
 RequestDefaults Generator::NewDefaults() const {

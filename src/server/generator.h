@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "http/http.h"
 #include "server/answer.h"
+#include "server/choice_listener.h"
 #include "server/constraints.h"
 #include "server/generation_request.h"
 #include "server/json_fields.h"
@@ -18,8 +19,6 @@
 #include "tokenizer/tokenizer.h"
 
 namespace cachalot {
-
-class ServerMetrics;
 
 struct ServedModel {
   std::string name;      // as clients call it
@@ -59,6 +58,8 @@ class Generator {
   Generator(Engine& engine, ServedModel model, ServerMetrics& metrics, Constraints constraints);
 
   ThinkingMode ModeOf(const GenerationRequest& request) const;
+  ChoiceSettings SettingsOf(const GenerationRequest& request, const std::string& answer_id,
+                            const std::vector<int32_t>& prompt) const;
 
   Engine& engine_;
   const ServedModel model_;
