@@ -112,6 +112,7 @@ class Schemas:
 
 
 def setUpModule():
+    unittest.addModuleCleanup(lambda: server.__exit__())
     global server
     server = Server(PROGRAM, MODEL, "--context", "8192", "--cache-bytes", "256M", "--max-running", str(AT_ONCE))
 
