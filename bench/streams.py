@@ -194,7 +194,7 @@ class Observation:
 
 def quantile(values, part):
     values = sorted(values)
-    return values[min(len(values) - 1, int(part * len(values)))] if values else float("nan")
+    return values[min(len(values) - 1, int(part * len(values)))] if values else None
 
 
 def quantile_of_histogram(before, after, part):
@@ -207,7 +207,11 @@ def quantile_of_histogram(before, after, part):
         if count >= wanted and count > below:
             return low if bound == float("inf") else low + (bound - low) * (wanted - below) / (count - below)
         low, below = bound, count
-    return float("nan")
+    return None
+
+
+def milliseconds(seconds):
+    return None if seconds is None else round(1000 * seconds, 1)
 
 
 def report(counts, seconds, before, after):
@@ -220,10 +224,10 @@ def report(counts, seconds, before, after):
         "requests_per_second": round(counts.completed / seconds, 1), "tokens_per_second": round(tokens / seconds, 1),
         "events_per_second": round(counts.events / seconds, 1)}
     for part, name in ((0.5, "p50"), (0.99, "p99")):
-        figures[f"gap_ms_{name}"] = round(1000 * quantile(counts.gaps, part), 1)
-        figures[f"server_gap_ms_{name}"] = round(1000 * quantile_of_histogram(latency[0][0], latency[1][0], part), 1)
-        figures[f"ttft_ms_{name}"] = round(1000 * quantile(counts.first, part), 1)
-        figures[f"server_ttft_ms_{name}"] = round(1000 * quantile_of_histogram(latency[0][1], latency[1][1], part), 1)
+        figures[f"gap_ms_{name}"] = milliseconds(quantile(counts.gaps, part))
+        figures[f"server_gap_ms_{name}"] = milliseconds(quantile_of_histogram(latency[0][0], latency[1][0], part))
+        figures[f"ttft_ms_{name}"] = milliseconds(quantile(counts.first, part))
+        figures[f"server_ttft_ms_{name}"] = milliseconds(quantile_of_histogram(latency[0][1], latency[1][1], part))
     figures["rss_mb"], figures["peak_rss_mb"] = round(after.rss, 1), round(after.peak, 1)
     figures["cpu_cores"] = round(sum(cpu.values()) / seconds, 2)
     figures["cpu_cores_by_thread"] = {name: round(value / seconds, 4) for name, value in sorted(cpu.items())}

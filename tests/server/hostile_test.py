@@ -97,6 +97,7 @@ class Neighbour(threading.Thread):
 
 
 def setUpModule():
+    unittest.addModuleCleanup(lambda: server.__exit__())
     global server, neighbour
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

