@@ -63,7 +63,7 @@ clients: build
 	@tools/install-packages.sh python3-venv
 	/usr/bin/python3 -B tests/server/hostile_test.py $(PROGRAM) models/calf
 	@test -x $(CLIENTS) || /usr/bin/python3 -m venv build/clients
-	@if $(CLIENTS) -m pip install -q -r tests/server/requirements.txt; then \
+	@if $(CLIENTS) -m pip install -q --timeout 15 --retries 2 -r tests/server/requirements.txt; then \
 	  $(CLIENTS) -B tests/server/clients_test.py $(PROGRAM) models/calf && \
 	  CACHALOT_SCHEMAS=60 $(CLIENTS) -B tests/server/schemas_test.py $(PROGRAM) models/calf; \
 	else echo "PyPI is out of reach: the official clients were not tried"; fi

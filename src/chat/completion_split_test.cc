@@ -3,6 +3,7 @@
 // parsing, damage never crashes or leaks markup.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <optional>
 #include <random>
 
@@ -16,7 +17,11 @@
 namespace cachalot {
 namespace {
 
-constexpr int kCompletions = 500;
+// 500, or as many as CACHALOT_COMPLETIONS says.
+std::uint64_t NumCompletions() {
+  const char* count = std::getenv("CACHALOT_COMPLETIONS");
+  return count != nullptr ? std::strtoull(count, nullptr, 10) : 500;
+}
 
 class Generator {
  public:
@@ -158,7 +163,7 @@ std::vector<CompletionEvent> Parse(std::string_view text, std::uint64_t seed, si
 }
 
 TEST(CompletionSplit, GivesTheSameEventsForEveryByteSplit) {
-  for (std::uint64_t seed = 0; seed < kCompletions; ++seed) {
+  for (std::uint64_t seed = 0; seed < NumCompletions(); ++seed) {
     const std::string text = Completion(seed);
     const auto whole = Parse(text, seed, text.size());
     for (size_t split = 0; split < text.size(); ++split) {
@@ -169,7 +174,8 @@ TEST(CompletionSplit, GivesTheSameEventsForEveryByteSplit) {
 }
 
 TEST(CompletionSplit, GivesTheSameEventsByteByByte) {
-  for (std::uint64_t seed = 1; seed < kCompletions * 4; seed += 5) {  // seeds without stop strings
+  for (std::uint64_t seed = 1; seed < NumCompletions() * 4;
+       seed += 5) {  // seeds without stop strings
     const std::string text = Completion(seed);
     Feed feed(ModeOf(seed), {});
     for (size_t at = 0; at < text.size(); ++at) {
@@ -182,7 +188,7 @@ TEST(CompletionSplit, GivesTheSameEventsByteByByte) {
 }
 
 TEST(CompletionSplit, RenderingAndParsingUndoEachOther) {
-  for (std::uint64_t seed = 0; seed < kCompletions; ++seed) {
+  for (std::uint64_t seed = 0; seed < NumCompletions(); ++seed) {
     Generator generator(seed);
     const Message answer = generator.Answer();
     const ThinkingMode mode = ModeOf(seed);
@@ -310,7 +316,7 @@ class StrictParser {
 };
 
 TEST(CompletionSplit, AgreesWithTheStrictGrammar) {
-  for (std::uint64_t seed = 0; seed < 4 * kCompletions; ++seed) {
+  for (std::uint64_t seed = 0; seed < 4 * NumCompletions(); ++seed) {
     Generator generator(seed);
     const ThinkingMode mode = ModeOf(seed);
     const std::string text = Render(generator.Answer(), mode);

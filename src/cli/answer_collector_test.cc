@@ -30,7 +30,7 @@ class AnswerCollectorTest : public testing::Test {
   }
   std::vector<int32_t> Ids(const std::string& text) const { return *tokenizer_->Encode(text); }
 
-  GenerateRequest request_{.id = int64_t{7}, .input = std::string("x")};
+  GenerateRequest request_{{.input = std::string("x")}, int64_t{7}};
   std::shared_ptr<const Tokenizer> tokenizer_{std::shared_ptr<void>(), &TinyTokenizer()};
   std::vector<GenerateResult> results_;
 };

@@ -1,4 +1,5 @@
 // `cachalot serve`: the model behind HTTP, in the dialects of OpenAI and Anthropic.
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -110,18 +111,23 @@ void SayWhere(const std::string& url, const std::string& model, bool needs_key) 
   std::fflush(stdout);
 }
 
-// The first interrupt lets what runs come to its end, the second does not.
-void ServeUntilInterrupted(HttpServer& http, Service& service) {
+// Until then, or until the second interrupt.
+void WaitFor(const std::function<bool()>& then) {
   constexpr std::chrono::milliseconds kInterval(50);
-  while (!InterruptGuard::interrupted()) {
+  while (InterruptGuard::count() < 2 && !then()) {
     std::this_thread::sleep_for(kInterval);
   }
+}
+
+// The first interrupt lets what runs come to its end, the second does not. Until all answers are
+// complete new connections are taken, so that who asks for the state hears of it.
+void ServeUntilInterrupted(HttpServer& http, Service& service) {
+  WaitFor([] { return InterruptGuard::interrupted(); });
   service.Drain();
+  spdlog::info("draining {} requests; interrupt again to end at once", service.running());
+  WaitFor([&] { return service.running() == 0; });
   http.StopAccepting();
-  spdlog::info("draining {} connections; interrupt again to end at once", http.stats().connections);
-  while (InterruptGuard::count() < 2 && http.stats().connections > 0) {
-    std::this_thread::sleep_for(kInterval);
-  }
+  WaitFor([&] { return http.stats().connections == 0; });
 }
 
 Status RunServe(const ServeFlags& flags) {
@@ -137,20 +143,20 @@ Status RunServe(const ServeFlags& flags) {
   options.on_request = OpenRequestLog(flags.log_json);
   const bool needs_key = !options.api_keys.empty();
 
-  // In the order in which they may go: what comes first outlives the rest.
+  // What comes first outlives the rest.
   ServerMetrics metrics({.version = CACHALOT_VERSION, .device = options.device, .model = name});
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Engine> engine;
-  std::unique_ptr<Generator> generator;
-  HttpServer* listening = nullptr;
+  std::atomic<const HttpServer*> listening = nullptr;
   options.http_gauges = [&listening] {
-    const HttpStats stats = listening->stats();
+    const HttpServer* const server = listening;
+    const HttpStats stats = server != nullptr ? server->stats() : HttpStats();
     return HttpGauges{.connections = stats.connections,
                       .accepted = stats.accepted,
                       .turned_away = stats.turned_away};
   };
   Service service(std::move(options), metrics);
-  const InterruptGuard interrupts;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Generator> generator;
   CACHALOT_ASSIGN_OR_RETURN(
       const std::unique_ptr<HttpServer> http,
       HttpServer::Start(
@@ -166,6 +172,7 @@ Status RunServe(const ServeFlags& flags) {
   CACHALOT_ASSIGN_OR_RETURN(engine, OpenEngine(*device, flags.model, flags.engine));
   CACHALOT_ASSIGN_OR_RETURN(generator, Generator::New(*engine, std::move(model), metrics));
   service.ModelIsLoaded(*generator);
+  const InterruptGuard interrupts;  // until here Ctrl-C just ends the program
   SayWhere(url, name, needs_key);
   ServeUntilInterrupted(*http, service);
   http->Stop();

@@ -6,6 +6,7 @@ namespace cachalot {
 namespace {
 
 constexpr int kClientClosed = 499;
+constexpr int kInternalError = 500;
 
 class ObservedExchange final : public HttpExchange,
                                public std::enable_shared_from_this<ObservedExchange> {
@@ -13,6 +14,9 @@ class ObservedExchange final : public HttpExchange,
   ObservedExchange(std::shared_ptr<HttpExchange> exchange, HttpHeaders headers,
                    std::function<void(const HttpRecord&)> done)
       : exchange_(std::move(exchange)), headers_(std::move(headers)), done_(std::move(done)) {}
+
+  // HTTP answers for a handler that does not.
+  ~ObservedExchange() override { Done(kInternalError); }
 
   const HttpRequest& request() const override { return exchange_->request(); }
 

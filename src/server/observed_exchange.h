@@ -1,5 +1,5 @@
-// An exchange that is counted and logged when its answer is complete, and whose answers have some
-// headers more.
+// An exchange that is counted and logged once its answer is complete, or never will be, and whose
+// answers have some headers more.
 #pragma once
 
 #include <functional>

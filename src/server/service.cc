@@ -104,7 +104,9 @@ void Service::Handle(std::shared_ptr<HttpExchange> exchange) {
   if (!options_.cors_origin.empty()) {
     headers = {{"Access-Control-Allow-Origin", options_.cors_origin}, {"Vary", "Origin"}};
   }
+  ++running_;
   const auto done = [this](const HttpRecord& record) {
+    --running_;
     metrics_.OnHttpAnswer(KnownPath(record.path), record.status);
     options_.on_request(record);
   };

@@ -34,8 +34,10 @@ class Service {
 
   // Until then, all that needs a model is answered with 503. The generator outlives all requests.
   void ModelIsLoaded(Generator& generator) { generator_ = &generator; }
-  // From now on nothing new is generated.
+  // From now on nothing new is generated; what is not, /health among it, is answered as before.
   void Drain() { draining_ = true; }
+  // Requests whose answers are not complete.
+  int64_t running() const { return running_; }
 
   void Handle(std::shared_ptr<HttpExchange> exchange);
   // Of requests that HTTP turned away (HttpFaultBody).
@@ -60,6 +62,7 @@ class Service {
   ServerMetrics& metrics_;
   std::atomic<Generator*> generator_ = nullptr;
   std::atomic<bool> draining_ = false;
+  std::atomic<int64_t> running_ = 0;
 };
 
 }  // namespace cachalot
