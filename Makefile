@@ -12,7 +12,7 @@ PROGRAM := build/release/cachalot
 PORT := 8000
 FUZZ_SECONDS := 600
 
-.PHONY: help run build test shipped clients unit asan tsan e2e oracle same-tokens emulated format-check format lint fuzz clean test-packages page-test
+.PHONY: help run build test shipped clients asan-all unit asan tsan e2e oracle same-tokens emulated format-check format lint fuzz clean test-packages page-test
 
 help:
 	@echo "make run     build and serve the shipped model at http://127.0.0.1:8000 (PORT=8000)"
@@ -22,6 +22,7 @@ help:
 	@echo "make same-tokens  answers to the bit over all settings of the engine, on four models"
 	@echo "make emulated  AVX-512 and AMX on a machine without (needs PyPI)"
 	@echo "make page-test  the web page in Chromium, by the keyboard, against a server with canned answers"
+	@echo "make asan-all  all unit tests under sanitizers; \`make test\` leaves out what takes long"
 	@echo "make lint    clang-tidy over the sources;  make format  clang-format in place"
 	@echo "make api-fuzz  requests made from docs/openapi.json against the server (needs PyPI)"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
@@ -48,12 +49,13 @@ unit: test-packages
 e2e: unit
 	ctest --preset release -L e2e
 
-# Every unit test runs under sanitizers but those that concern the shipped code's arithmetic, take too long for them,
-# or are of commands: these run here.
+# Every unit test runs under sanitizers but those that concern the shipped code's arithmetic, take too long to run or to
+# build with them (commands, the server's dialects, the NPU and its emulator): these run here. asan-all has all of them.
 shipped: test-packages
 	cmake --preset release -DCACHALOT_TESTS=ON >/dev/null
-	cmake --build --preset release --target cachalot e2e_tests ascend_model_test backends_cpu_test checkpoint_test cli_test scheduler_test engine_test
-	ctest --preset release -R 'unit.(ascend_model|backends_cpu|checkpoint|cli|scheduler|engine)' -j 2
+	cmake --build --preset release --target cachalot e2e_tests ascend_emulator_example ascend_emulator_test ascend_model_test \
+	  backends_ascend_test backends_cpu_test checkpoint_test cli_test engine_test scheduler_test server_test
+	ctest --preset release -R 'unit.(ascend_.*|backends_.*|checkpoint|cli|engine|scheduler|server)' -j 2
 	ctest --preset release -L e2e
 
 # The server, asked by those who mean it harm, and by the official clients of OpenAI and Anthropic; these come from PyPI,
@@ -70,9 +72,15 @@ clients: build
 
 # Left out is what takes minutes there and runs as shipped.
 asan: test-packages
-	cmake --preset asan >/dev/null
+	cmake --preset asan -DCACHALOT_SANITIZE_ALL=OFF -DCACHALOT_ASCEND_EMULATOR=OFF >/dev/null
 	cmake --build --preset asan --target unit_tests
-	GTEST_FILTER='-*Resumption*:*SchedulerProperty*:*SchedulerFault*:KernelBench.*:AscendModel.IsNear*:AscendModel.*When*:AscendModel.*With*:AscendModel.Runs*:*.CutsIntoStepsChangeNoBit:*.ThreadsChangeNoBit:Nano/Damaged.NamesTheTensor/0:OfNano/EveryTensor*:*DeviceFault*:CacheTiers.Give*:CacheTiers.Bring*:CacheTiers.Find*:StepLoop.CancelsInEveryState' ctest --preset asan -L unit -j 2
+	GTEST_FILTER='-*Resumption*:*SchedulerProperty*:*SchedulerFault*:KernelBench.*:*.CutsIntoStepsChangeNoBit:*.ThreadsChangeNoBit:Nano/Damaged.NamesTheTensor/0:OfNano/EveryTensor*:*DeviceFault*:CacheTiers.Give*:CacheTiers.Bring*:CacheTiers.Find*:StepLoop.CancelsInEveryState' ctest --preset asan -L unit -j 2
+
+# All unit tests under sanitizers, however long they take.
+asan-all: test-packages
+	cmake --preset asan -DCACHALOT_SANITIZE_ALL=ON -DCACHALOT_ASCEND_EMULATOR=ON >/dev/null
+	cmake --build --preset asan --target unit_tests
+	ctest --preset asan -L unit -j 2
 
 # Threads meet in the pool, in the kernels of a forward pass, where the engine meets callers and its disk, and in the HTTP server.
 tsan: test-packages

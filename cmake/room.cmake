@@ -26,7 +26,7 @@ endfunction()
 #
 # makes the target cachalot_tokenizer and, where there are TESTS, the program tokenizer_test. SOURCES may be
 # empty (a room of headers). TEST_USES and TEST_LIBRARIES are for the tests alone; TEST_PROCESSORS is how many of them
-# keep busy. TESTS_AS_SHIPPED: they are not built under sanitizers. APART: files of the room have names for
+# keep busy. TESTS_AS_SHIPPED: they are built under sanitizers with CACHALOT_SANITIZE_ALL alone. APART: files of the room have names for
 # themselves in common, so that they are never built as one.
 function(cachalot_room)
   cmake_parse_arguments(ROOM "APART;TESTS_AS_SHIPPED" "NAME;TEST_PROCESSORS" "SOURCES;TESTS;USES;LIBRARIES;TEST_USES;TEST_LIBRARIES" ${ARGN})
@@ -54,7 +54,7 @@ function(cachalot_room)
   endforeach()
   target_link_libraries(cachalot_${id} ${scope} ${ROOM_LIBRARIES})
 
-  if(ROOM_TESTS AND CACHALOT_TESTS AND NOT (ROOM_TESTS_AS_SHIPPED AND CACHALOT_SANITIZE))
+  if(ROOM_TESTS AND CACHALOT_TESTS AND NOT (ROOM_TESTS_AS_SHIPPED AND CACHALOT_SANITIZE AND NOT CACHALOT_SANITIZE_ALL))
     add_executable(${id}_test ${ROOM_TESTS})
     cachalot_test_headers(${id}_test)
     target_link_libraries(${id}_test PRIVATE cachalot_${id} GTest::gmock_main ${ROOM_TEST_LIBRARIES})
