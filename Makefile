@@ -12,7 +12,7 @@ PROGRAM := build/release/cachalot
 PORT := 8000
 FUZZ_SECONDS := 600
 
-.PHONY: help run build test shipped clients asan-all unit asan tsan e2e oracle same-tokens emulated format-check format lint fuzz clean test-packages page-test
+.PHONY: help run build test shipped clients asan-all tsan-all unit asan tsan e2e oracle same-tokens emulated format-check format lint fuzz clean test-packages page-test
 
 help:
 	@echo "make run     build and serve the shipped model at http://127.0.0.1:8000 (PORT=8000)"
@@ -22,7 +22,7 @@ help:
 	@echo "make same-tokens  answers to the bit over all settings of the engine, on four models"
 	@echo "make emulated  AVX-512 and AMX on a machine without (needs PyPI)"
 	@echo "make page-test  the web page in Chromium, by the keyboard, against a server with canned answers"
-	@echo "make asan-all  all unit tests under sanitizers; \`make test\` leaves out what takes long"
+	@echo "make asan-all tsan-all  all unit tests under sanitizers; \`make test\` leaves out what takes long"
 	@echo "make lint    clang-tidy over the sources;  make format  clang-format in place"
 	@echo "make api-fuzz  requests made from docs/openapi.json against the server (needs PyPI)"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS)"
@@ -74,7 +74,7 @@ clients: build
 asan: test-packages
 	cmake --preset asan -DCACHALOT_SANITIZE_ALL=OFF -DCACHALOT_ASCEND_EMULATOR=OFF >/dev/null
 	cmake --build --preset asan --target unit_tests
-	GTEST_FILTER='-*Resumption*:*SchedulerProperty*:*SchedulerFault*:KernelBench.*:*.CutsIntoStepsChangeNoBit:*.ThreadsChangeNoBit:Nano/Damaged.NamesTheTensor/0:OfNano/EveryTensor*:*DeviceFault*:CacheTiers.Give*:CacheTiers.Bring*:CacheTiers.Find*:StepLoop.CancelsInEveryState' ctest --preset asan -L unit -j 2
+	CACHALOT_COMPLETIONS=200 GTEST_FILTER='-*Resumption*:*SchedulerProperty*:*SchedulerFault*:KernelBench.*:*.CutsIntoStepsChangeNoBit:*.ThreadsChangeNoBit:Nano/Damaged.NamesTheTensor/0:OfNano/EveryTensor*:*DeviceFault*:CacheTiers.Give*:CacheTiers.Bring*:CacheTiers.Find*:StepLoop.CancelsInEveryState' ctest --preset asan -L unit -j 2
 
 # All unit tests under sanitizers, however long they take.
 asan-all: test-packages
@@ -82,12 +82,16 @@ asan-all: test-packages
 	cmake --build --preset asan --target unit_tests
 	ctest --preset asan -L unit -j 2
 
-# Threads meet in the pool, in the kernels of a forward pass, where the engine meets callers and its disk, and in the HTTP server.
+# Threads meet in the pool, in the HTTP server, and where the engine meets callers, its disk and the kernels of a forward
+# pass; this last takes minutes to build and is left to tsan-all.
 tsan: test-packages
 	cmake --preset tsan >/dev/null
-	cmake --build --preset tsan --target threads_test http_test engine_test
+	cmake --build --preset tsan --target threads_test http_test
 	build/tsan/threads_test --gtest_brief=1
 	build/tsan/http_test --gtest_brief=1 --gtest_filter='HttpServerTest.*'
+
+tsan-all: tsan
+	cmake --build --preset tsan --target engine_test
 	build/tsan/engine_test --gtest_brief=1 --gtest_filter='EngineRequests.*:CacheTiers.OfAn*:CacheTiers.*Disk*:ModelRunner.*'
 
 # The whole matrix of tests/same_tokens; `test` runs a part of it.
