@@ -74,7 +74,7 @@ clients: build
 asan: test-packages
 	cmake --preset asan -DCACHALOT_SANITIZE_ALL=OFF -DCACHALOT_ASCEND_EMULATOR=OFF >/dev/null
 	cmake --build --preset asan --target unit_tests
-	CACHALOT_COMPLETIONS=200 GTEST_FILTER='-*Resumption*:*SchedulerProperty*:*SchedulerFault*:KernelBench.*:*.CutsIntoStepsChangeNoBit:*.ThreadsChangeNoBit:Nano/Damaged.NamesTheTensor/0:Nano/Damaged.NamesTheTensor/2:Weights.LoadsAtAnyAlignment:OfNano/EveryTensor*:*DeviceFault*:CacheTiers.Give*:CacheTiers.Bring*:CacheTiers.Find*:StepLoop.CancelsInEveryState' ctest --preset asan -L unit -j 2
+	CACHALOT_COMPLETIONS=200 GTEST_FILTER='-*Resumption*:*SchedulerProperty*:*SchedulerFault*:KernelBench.*:*.CutsIntoStepsChangeNoBit:*.ThreadsChangeNoBit:Nano/Damaged.NamesTheTensor/0:Nano/Damaged.NamesTheTensor/2:Weights.LoadsAtAnyAlignment:OfNano/EveryTensor*:*DeviceFault*:CacheTiers.Give*:CacheTiers.Bring*:CacheTiers.Find*:StepLoop.CancelsInEveryState:*GraphSteps*:PlacedWeights*:Executor.Replays*:ModelRunner.RunsModels*:ModelRunner.GivesTheSame*:ModelRunner.HasRoom*:*TellsTheLogprobsOfAPrompt*:*TheAnswerThatItHasAlone*' ctest --preset asan -L unit -j 2
 
 # All unit tests under sanitizers, however long they take.
 asan-all: test-packages
