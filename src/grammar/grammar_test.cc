@@ -529,6 +529,15 @@ TEST(ForcedToolCalls, AreOneOfTheToolsInTheMarkupOfPrompts) {
   }
 }
 
+// As where a client has the model go on behind its end-of-sentence mark.
+TEST(GrammarConstraints, EndWithAStopIdThatNobodyStopsAt) {
+  const TestVocabulary test;
+  GrammarConstraint number(Compile(GrammarOfJsonSchema({{"type", "integer"}}).value(), test));
+  EXPECT_TRUE(number.Accept('1'));
+  EXPECT_TRUE(IsAllowed(number.Allowed(), test.stop));
+  EXPECT_FALSE(number.Accept(test.stop));
+}
+
 TEST(ToolCalls, MayStandInPlaceOfJson) {
   const TestVocabulary test({"\n\n<"});
   const std::vector<std::string> names = {"f"};

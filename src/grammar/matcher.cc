@@ -1,5 +1,6 @@
 #include "grammar/matcher.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -59,8 +60,15 @@ std::span<const uint64_t> GrammarConstraint::Allowed() {
 }
 
 bool GrammarConstraint::Accept(int32_t id) {
-  configuration_ = caches_->Advance(configuration_, id);
-  CACHALOT_CHECK(configuration_ != Configurations::kDead, "token {} came and was not allowed", id);
+  const int32_t next = caches_->Advance(configuration_, id);
+  if (next == Configurations::kDead) {
+    // A stop id of the vocabulary that is none of the request's ends the text all the same.
+    const bool ends =
+        is_complete() && std::ranges::count(grammar_->vocabulary().stop_ids(), id) > 0;
+    CACHALOT_CHECK(ends, "token {} came and was not allowed", id);
+    return false;
+  }
+  configuration_ = next;
   return !caches_->IsOver(configuration_);
 }
 

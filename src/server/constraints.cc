@@ -41,7 +41,9 @@ std::vector<std::string> DeclaredTools(const ChatInput& chat) {
   std::vector<std::string> names;
   for (const Message& message : chat.messages) {
     for (const OrderedJson& tool : message.tools) {
-      names.push_back(tool.value("name", ""));
+      // A message's own tools are what a client wrote.
+      const auto name = tool.find("name");
+      names.push_back(name != tool.end() && name->is_string() ? name->get<std::string>() : "");
     }
   }
   return names;

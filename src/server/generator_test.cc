@@ -216,6 +216,12 @@ TEST_F(GeneratorScene, RefusesWhatCannotRun) {
   no_schema.format = {AnswerFormat::Kind::kJsonSchema, OrderedJson(false)};
   EXPECT_EQ(start(std::move(no_schema)).error().status, 400);
 
+  Message nameless = WithAlarm();
+  nameless.tools[0]["name"] = 1;
+  GenerationRequest forced = Ask({nameless, User("Hi")});
+  std::get<ChatInput>(forced.input).tools.choice = ToolPolicy::Choice::kRequired;
+  EXPECT_EQ(start(std::move(forced)).error().status, 400);
+
   GenerationRequest odd = Ask({User("Hi")});
   std::get<ChatInput>(odd.input).thinking = {.enabled = true, .effort = "much", .budget = {}};
   EXPECT_EQ(start(std::move(odd)).error().param, "reasoning_effort");
